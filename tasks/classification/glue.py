@@ -133,7 +133,7 @@ def _warn_of_changes(settings, part, name, files_changed):
     text += "train anew, name another --output_dir"
     logging.warning(text, part.output_dir, part.data_dir)
   if part.is_sweep:
-    known = {t["run"] for t in model_files.read_trials(part.output_dir)}
+    known = {t["run"] for t in model_files.read_table(part.output_dir)}
     if not known.issuperset(part.named_trials()):
       text = "%s is complete without trials for some of the settings or seeds; "
       text += "to train them, name another --output_dir"
@@ -222,14 +222,12 @@ def run(settings: Settings) -> None:
 
 def _read(output_dir) -> dict[str, Row]:
   """Reads the rows of the table by name; older tables lack fingerprints."""
-  path = os.path.join(output_dir, TABLE)
-  rows = list(textfiles.lines(path))[1:] if files.exists(path) else ()
-  cells = (row.split("\t") for row in rows)
   result = {}
-  for name, _, score, *others in cells:
-    if name in _ROWS:
-      mark, *test = others[2:4] or [""]
-      result[name] = Row(float(score), mark[:_LENGTH], mark[_LENGTH:], *test)
+  for row in model_files.read_table(output_dir, TABLE):
+    if row["task"] in _ROWS:
+      both = row.get("files", "")
+      marks = both[:_LENGTH], both[_LENGTH:], row.get("test_files", "")
+      result[row["task"]] = Row(float(row["dev"]), *marks)
   return result
 
 
