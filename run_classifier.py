@@ -16,6 +16,7 @@ import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from absl import logging
 
+from data import labels
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.classification import examples, glue, named_tasks
@@ -70,7 +71,8 @@ def main(settings: Settings) -> None:
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
   # An ensemble has no thresholds until it is evaluated.
-  are_new = settings.ensemble > 1 and not files.exists(settings.thresholds_file)
+  path = settings.threshold_file(labels.THRESHOLDS)
+  are_new = settings.ensemble > 1 and not files.exists(path)
   fits_thresholds = settings.multi_label and (settings.do_train or are_new)
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")

@@ -75,12 +75,6 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
     False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
   )
 
-  @property
-  def thresholds_file(self) -> str:
-    """Path of the thresholds; an ensemble has a separate file."""
-    name = "thresholds_ensemble.tsv" if self.ensemble > 1 else labels.THRESHOLDS
-    return os.path.join(self.output_dir, name)
-
 
 def _task(
   name, text_a, text_b, label, labels=("0", "1"), header=None, **options

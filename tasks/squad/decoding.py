@@ -146,16 +146,16 @@ class AnswerText:
       end = begin + len(tokens) - tokens.count(" ")
       return offsets[begin], text[offsets[begin] : offsets[end - 1] + 1]
 
-    begin, found = cut(at)
+    begin, answer = cut(at)
     # The original takes the first text that fits. The model may mean another.
     if split.find(tokens, at + 1) > 0:
       word_ids = window.token_word_ids
       number = start - window.context_offset - np.searchsorted(word_ids, first)
       number += window.num_before if first == word_ids[0] else 0
       at = split.find(tokens, self._starts(words[0])[number])
-      if at >= 0 and cut(at)[1] == found:
+      if at >= 0 and cut(at)[1] == answer:
         begin = cut(at)[0]
-    return found, Span(first, last, begin)
+    return answer, Span(first, last, begin)
 
   def _token_starts(self, word: str) -> list[int]:
     """Position of each token in the parts of a word, separated by blanks."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import keras
 from absl import logging
 
-from data import features, vocab_checks
+from data import features, labels, vocab_checks
 from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -43,7 +43,8 @@ def null_threshold(settings: Settings) -> float:
   """Null threshold of the flag, or else of an earlier run, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
-    path, start = settings.threshold_file, checks.checkpoint(settings)
+    path = settings.threshold_file(labels.NULL_THRESHOLD)
+    start = checks.checkpoint(settings)
     if start and start == settings.init_checkpoint:
       name = os.path.basename(path)
       path = checkpoint_files.sibling_file(start, name) or path
@@ -176,7 +177,7 @@ class Squad(Task[Settings, SquadRecords]):
     best = run_folder.read_best(settings.output_dir)
     has_better = best and settings.keeps_best
     if not has_better or scores.get("best_f1", 0.0) > best["value"]:
-      path = settings.threshold_file
+      path = settings.threshold_file(labels.NULL_THRESHOLD)
       metrics.save_threshold(path, scores, predictions.null_odds)
     return scores
 
@@ -198,7 +199,7 @@ class Squad(Task[Settings, SquadRecords]):
         text = "%s has no right answers; %s in %s are of an earlier evaluation"
         where = settings.predict_file, ", ".join(sorted(old))
         logging.warning(text, *where, settings.output_dir)
-    path = settings.threshold_file
+    path = settings.threshold_file(labels.NULL_THRESHOLD)
     metrics.save_threshold(path, scores, predictions.null_odds)
     return scores
 
