@@ -84,7 +84,7 @@ def objective(
 
 
 @dataclass(frozen=True)
-class Classification(Task[Settings, RecordDataset]):
+class Classification(Task[Settings]):
   """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
