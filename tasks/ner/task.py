@@ -21,6 +21,7 @@ from serving.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
+from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
@@ -63,6 +64,11 @@ class Ner(Task[Settings]):
     vocab_checks.warn_of_examples(
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
+    is_one = len(sentences) >= 20 and not sentences[-1].document
+    if settings.document_context and is_one:
+      text = "%s: all %d sentences are one document, so --document_context "
+      text += "adds sentences that may be unrelated; %s begins a document"
+      logging.warning(text, file, len(sentences), DOCUMENT_START)
     sentences = sentences[: settings.max_examples]
     build = TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
@@ -91,7 +97,7 @@ class Ner(Task[Settings]):
     """Scores entities and words; with --do_eval, also writes predictions."""
     settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.eval_batch_size)
-    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
+    sentences = self._comparable(logits, sentences)
     ids = {tag: i for i, tag in enumerate(self.labels)}
     label_ids = [ids[tag] for s in sentences for tag in s.tags or ()]
     batch = {"label_ids": np.array(label_ids)}
@@ -103,6 +109,10 @@ class Ner(Task[Settings]):
     scores = metrics.score(logits, self.labels, sentences)
     results = metrics.results(scores, np.asarray(terms["word_loss"]))
     return Evaluation(results, self._judged(sentences, logits))
+
+  def _comparable(self, logits, sentences):
+    train = self.examples.get("train", ())
+    return metrics.in_learned_scheme(logits, self.labels, sentences, train)
 
   def _judged(self, sentences, logits):
     """Yields the sentences with their tags and the model's answers.
@@ -132,7 +142,7 @@ class Ner(Task[Settings]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.predict_batch_size)
-    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
+    sentences = self._comparable(logits, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )
