@@ -16,6 +16,7 @@ import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from absl import logging
 
+from cli.settings import flags_of
 from data import labels
 from runs import checks, training_program
 from storage import UserError, files
@@ -41,11 +42,12 @@ def check_flags(settings: Settings) -> None:
   task = named_tasks.choose(settings)
   start = checks.checkpoint(settings)
   if task.name != named_tasks.CUSTOM:
-    for name in settings.own_flags:
-      raise UserError(
-        f"--{name} is for --task_name=tsv: the columns of {task.name} are "
-        "fixed, and every text has one label or score"
-      )
+    for name in flags_of(named_tasks.OwnFiles):
+      if name in settings.given and settings[name]:
+        raise UserError(
+          f"--{name} is for --task_name=tsv: the columns of {task.name} are "
+          "fixed, and every text has one label or score"
+        )
   elif start and not (settings.do_train and start == settings.init_checkpoint):
     named_tasks.check_text_pairs(settings.text_b_column, start)
     if not settings.is_regression:

@@ -140,15 +140,6 @@ def _warn_of_changes(settings, part, name, files_changed):
       logging.warning(text, part.output_dir)
 
 
-def _start(settings, name):
-  """Flags with which a task begins with the model of MNLI, or {}."""
-  # A dry run of MNLI saves no model.
-  if not settings.from_mnli or name not in _FROM_MNLI or settings.dry_run:
-    return {}
-  mnli = os.path.join(settings.output_dir, "MNLI")
-  return {"init_checkpoint": mnli, "new_head": True}
-
-
 def _part(settings: Settings, name, level):
   """Settings of a task's run, which predicts only if there is a test file."""
   flags = "data_dir", "output_dir", "export_dir", "teacher"
@@ -189,7 +180,10 @@ def run(settings: Settings) -> None:
     model_files.save_command(settings, settings.seed or 0)
   for name, flags in runs.items():
     part = settings.replace(**flags)
-    flags |= _start(settings, name)
+    # A dry run of MNLI saves no model.
+    if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
+      mnli = os.path.join(settings.output_dir, "MNLI")
+      flags |= {"init_checkpoint": mnli, "new_head": True}
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
     train, dev, test = _marks(part, name)
     training_program.rerun(settings, name, changes)

@@ -8,7 +8,7 @@ from functools import partial
 
 from absl import logging
 
-from cli.settings import common, device, flag, flags_of
+from cli.settings import common, device, flag
 from data import labels, tables
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, LongText, Tables
@@ -42,11 +42,6 @@ class OwnFiles(Tables):
     False,
     "tsv: a text has any number of labels, separated by | or a JSON list.",
   )
-
-  @property
-  def own_flags(self) -> list[str]:
-    """Names of the flags of this class and `Tables` that the user has set."""
-    return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
 
 
 @dataclass(frozen=True, kw_only=True)

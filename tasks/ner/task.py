@@ -1,7 +1,5 @@
 """run_ner.py: data, evaluation, predictions, export."""
 
-from collections.abc import Sequence
-
 import keras
 import numpy as np
 from absl import logging
@@ -172,14 +170,7 @@ def word_logits(
   model: keras.Model, dataset: RecordDataset, batch_size: int
 ) -> np.ndarray:
   """Computes the logits of the words of a file: [words, tags]."""
-  outputs = inference.outputs(model, dataset, batch_size)
-  return first_piece_values(outputs["logits"], dataset.rows)
-
-
-def first_piece_values(
-  values: np.ndarray, windows: Sequence[TagWindow]
-) -> np.ndarray:
-  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
-  rows = [n for n, w in enumerate(windows) for _ in w.positions]
-  positions = [position for w in windows for position in w.positions]
-  return values[rows, positions]
+  logits = inference.outputs(model, dataset, batch_size)["logits"]  # [N, T, L]
+  rows = [n for n, w in enumerate(dataset.rows) for _ in w.positions]
+  positions = [position for w in dataset.rows for position in w.positions]
+  return logits[rows, positions]
