@@ -201,17 +201,20 @@ def run(settings: Settings) -> None:
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
-    folder = settings.output_dir
-    paths = [p for name in _TASKS for p in _submissions(folder, name)]
-    absent = [os.path.basename(p) for p in paths if not files.exists(p)]
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-      for path in filter(files.exists, paths):
-        archive.writestr(os.path.basename(path), files.read_text(path))
-    target = os.path.join(folder, SUBMISSION)
-    with files.open_for_writing(target) as file:
-      file.write(content.getvalue())
-    logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
+    _write_submission(settings.output_dir)
+
+
+def _write_submission(folder):
+  paths = [p for name in _TASKS for p in _submissions(folder, name)]
+  absent = [os.path.basename(p) for p in paths if not files.exists(p)]
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in filter(files.exists, paths):
+      archive.writestr(os.path.basename(path), files.read_text(path))
+  target = os.path.join(folder, SUBMISSION)
+  with files.open_for_writing(target) as file:
+    file.write(content.getvalue())
+  logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
 def _read(output_dir) -> dict[str, Row]:
