@@ -2,9 +2,10 @@
 
 import gzip
 import json
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from storage import UserError
@@ -180,6 +181,9 @@ SENTENCES = st.lists(
 def test_words_and_tags_of_a_written_file_are_read_unchanged(
   tmp_path_factory, sentences, blank, end
 ):
+  words = [word for sentence in sentences for word, _ in sentence]
+  are_numbers = re.fullmatch(r"[\d.:-]+", "".join(words))
+  assume(len(words) == 1 or not are_numbers)
   folder = tmp_path_factory.mktemp("conll")
   text = (end * 2).join(
     end.join(f"{word}{blank}{tag}" for word, tag in sentence)
