@@ -213,9 +213,9 @@ def test_a_gpu_refuses_an_id_beyond_the_vocabulary(
   assert [*engine._programs] == [(1, 12)]
   size = served.model.get_layer("bert").config.vocab_size
   for rows in (1, 2):  # two rows have no program
-    engine.run([_row(3, input_ids=np.full(3, size - 1, np.int32))] * rows)
+    list(engine.run([_row(3, input_ids=np.full(3, size - 1))] * rows))
     with pytest.raises(UserError, match=f"has {size}: .* has {size} entries"):
-      engine.run([_row(3), _row(3, input_ids=np.full(3, size))][-rows:])
+      list(engine.run([_row(3), _row(3, input_ids=np.full(3, size))][-rows:]))
 
 
 def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
