@@ -136,3 +136,11 @@ def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):
     message = f"{path} is there already: .* name another export_dir$"
     with pytest.raises(FileExistsError, match=message):
       files.check_is_free(str(path))
+
+
+def test_a_file_may_vanish_before_it_is_removed(tmp_path, monkeypatch):
+  """Another process may remove the same file."""
+  monkeypatch.setattr(files, "exists", lambda path: True)
+  _touch(tmp_path, "old")
+  files.remove_old(str(tmp_path), "gone", "old")
+  assert not [*tmp_path.iterdir()]
