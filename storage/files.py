@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO
 
@@ -91,7 +91,8 @@ def remove_old(folder: str, *names: str) -> None:
   """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
     if exists(path):
-      remove(path)
+      with suppress(FileNotFoundError):  # another process was faster
+        remove(path)
 
 
 def remove_folder(path: str) -> None:
