@@ -10,7 +10,6 @@ import os
 import statistics
 from typing import TypeVar
 
-import tensorflow as tf
 from absl import logging
 
 from data import labels
@@ -115,9 +114,9 @@ def _copy_best(source, target):
   for name in labels.THRESHOLD_FILES:
     path = os.path.join(source, name)
     if files.exists(path):
-      tf.io.gfile.copy(path, os.path.join(target, name), True)
+      files.copy(path, os.path.join(target, name))
   source, target = map(run_folder.best_folder, (source, target))
   files.remove_folder(target)  # an earlier sweep left it
-  tf.io.gfile.makedirs(target)
+  files.make_folder(target)
   for name in files.list_folder(source):
-    tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))
+    files.copy(os.path.join(source, name), os.path.join(target, name))

@@ -10,7 +10,6 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import BinaryIO
 
 from storage import UserError, setting
@@ -31,7 +30,6 @@ def absolute(path: str) -> str:
 
 def _remote(function: str, path: str, *arguments, **options):
   """Calls a function of tf.io.gfile; OSErrors name the path."""
-  from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
   scheme = path.partition("://")[0]
@@ -45,8 +43,20 @@ def _remote(function: str, path: str, *arguments, **options):
       f"{path}: TensorFlow has no file system for {scheme}://, only for "
       f"{known}. Mount it as a folder, or copy the files"
     )
-  try:
+  with _oserrors(path):
     return getattr(gfile, function)(path, *arguments, **options)
+
+
+@contextmanager
+def _oserrors(path: str) -> Iterator[None]:
+  """Context in which an error of a remote path becomes an OSError."""
+  if not is_remote(path):
+    yield
+    return
+  from tensorflow import errors  # noqa: PLC0415
+
+  try:
+    yield
   except errors.OpError as error:
     raise OSError(f"{path}: {error.message.splitlines()[0]}") from None
 
@@ -74,6 +84,22 @@ def mtime(path: str) -> int:
   if is_remote(path):
     return _remote("stat", path).mtime_nsec
   return os.stat(path).st_mtime_ns
+
+
+def make_folder(path: str) -> None:
+  """Makes a folder and its missing parents, if it is not there."""
+  if is_remote(path):
+    _remote("makedirs", path)
+  else:
+    os.makedirs(path, exist_ok=True)
+
+
+def copy(path: str, name: str) -> None:
+  """Copies a file; `name` is remote if `path` is."""
+  if is_remote(path):
+    _remote("copy", path, name, overwrite=True)
+  else:
+    shutil.copyfile(path, name)
 
 
 def rename(path: str, name: str) -> None:
@@ -143,6 +169,10 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
     raise FileExistsError(f"{text} {setting(flag)}")
 
 
+def _open(path, mode):
+  return _remote("GFile", path, mode) if is_remote(path) else open(path, mode)
+
+
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes. OSErrors name the file."""
   try:
@@ -170,11 +200,9 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   try:
     if is_remote(path):
       _remote("makedirs", folder)
-      opened = partial(_remote, "GFile")
     else:
       os.makedirs(folder, exist_ok=True)
-      opened = open
-    with opened(part, "wb") as file:
+    with _oserrors(part), _open(part, "wb") as file:
       yield file
     rename(part, path)
   except BaseException as error:
@@ -204,6 +232,12 @@ def check_writable(path: str) -> None:
 
 def write_text(path: str, text: str) -> None:
   with open_for_writing(path) as file:
+    file.write(text.encode())
+
+
+def append_text(path: str, text: str) -> None:
+  """Appends to a file, which an error may leave with a part of the text."""
+  with _oserrors(path), _open(path, "ab") as file:
     file.write(text.encode())
 
 

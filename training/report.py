@@ -157,8 +157,8 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
   if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
-  with tf.io.gfile.GFile(os.path.join(folder, run_json.METRICS), "a") as file:
-    file.write(json.dumps({"step": step} | numbers) + "\n")
+  line = json.dumps({"step": step} | numbers)
+  files.append_text(os.path.join(folder, run_json.METRICS), line + "\n")
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
