@@ -118,7 +118,7 @@ def fine_tune(task: Task[S, R]) -> None:
   }
   if task.labels:
     labels.save_if_missing(task.labels, settings.output_dir)
-  with run.strategy.scope():
+  with run.scope():
     model = task.make_model(run.config)
     if settings.do_train:
       train(run, task, model, data)

@@ -127,6 +127,24 @@ def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_worker_that_is_lost_in_an_evaluation_is_reported_in_one_line(
+  given, tmp_path
+):
+  flags = given | {"eval_steps": 1, "max_eval_steps": 100_000}
+  first, second = _workers(flags | {"output_dir": tmp_path})
+  for line in second.stderr:
+    if "evaluation at step 1" in line:
+      break
+  time.sleep(4.0)  # time to evaluate
+  second.kill()
+  _, log = first.communicate(timeout=900)
+  second.communicate()
+  assert first.returncode == 1, log
+  assert "another worker cannot be reached any more" in log.splitlines()[-1]
+  assert "Traceback" not in log
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_supervised_workers_continue_after_one_worker_is_ended(
   given, tmp_path, number

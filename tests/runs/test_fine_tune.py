@@ -357,7 +357,7 @@ def _events(monkeypatch):
     return types.SimpleNamespace(
       settings=settings,
       config="config",
-      strategy=types.SimpleNamespace(scope=stages.nullcontext),
+      scope=stages.nullcontext,
       load=events.stage("load", LOADED),
       export=lambda build: events.append(("export", build(settings))),
     )

@@ -171,8 +171,19 @@ def test_an_error_means_a_lost_worker_only_with_several_workers(
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError
-  with pytest.raises(expected, match="no memory"), loop._lost_worker_errors():
+  with pytest.raises(expected, match="no memory"), loop.lost_worker_errors():
     raise tf.errors.InternalError(None, None, "no memory")
+
+
+def test_the_message_about_a_lost_worker_has_the_reason_in_one_line(
+  monkeypatch,
+):
+  toy.set_worker(monkeypatch, 0)
+  reason = "Collective ops is aborted by: a heartbeat is missing"
+  text = f"Graph execution error:\n\nDetected at node x:\n{reason}\nThe tasks"
+  with pytest.raises(ConnectionError) as raised, loop.lost_worker_errors():
+    raise tf.errors.UnavailableError(None, None, text)
+  assert f"any more ({reason}): start all" in str(raised.value)
 
 
 def test_a_record_that_cannot_be_read_is_reported(tmp_path):
