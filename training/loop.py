@@ -206,12 +206,10 @@ def lost_worker_errors() -> Iterator[None]:
   except _LOST_WORKER as error:
     if not processes.has_others():
       raise
-    # The first lines may tell only where the program was.
-    lines = error.message.splitlines() or [""]
-    reason = next((x for x in lines if "aborted by" in x), lines[0])
+    reason = steps.reason(error)[:200]
     raise ConnectionError(
-      f"another worker cannot be reached any more ({reason[:200]}): start all "
-      "of them again; they resume from the last checkpoint"
+      f"another worker cannot be reached any more ({reason}): start all of "
+      "them again; they resume from the last checkpoint"
     ) from None
 
 

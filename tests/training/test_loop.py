@@ -186,7 +186,7 @@ def test_the_message_about_a_lost_worker_has_the_reason_in_one_line(
   assert f"any more ({reason}): start all" in str(raised.value)
 
 
-def test_a_record_that_cannot_be_read_is_reported(tmp_path):
+def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
   path = str(tmp_path / "cut.tfrecord")
   with tf.io.TFRecordWriter(path) as writer:
     writer.write(b"x" * 100)
@@ -194,9 +194,11 @@ def test_a_record_that_cannot_be_read_is_reported(tmp_path):
     file.truncate(60)
   broken = tf.data.TFRecordDataset(path).flat_map(lambda _: toy.batches(1))
   data = toy.batches(1).concatenate(broken)
-  source = SimpleNamespace(first_corrupt=lambda: "record 7 of that file")
-  with pytest.raises(ValueError, match="record 7 of that file"):
+  source = SimpleNamespace(files=["a"], first_corrupt=lambda: "record 7 of a")
+  with pytest.raises(ValueError, match="record 7 of a"):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
+  text = "searching 1 file for a corrupt record: truncated record at 0"
+  assert text in log.text
 
 
 class _TwoWorkers:
