@@ -62,8 +62,8 @@ def main(_):
       folder = Path(FLAGS.work_dir, start)
       if not (folder / f"{step}.index").exists():
         logging.info("%s again, for its %s", start, step)
-        # If the last checkpoint is there, the program trains nothing.
-        shutil.rmtree(folder, ignore_errors=True)
+        if start in finished:  # a finished training would not train again
+          shutil.rmtree(folder, ignore_errors=True)
         execute(runs[start])
     line = execute(run)
     with open(FLAGS.results, "a", encoding="utf-8") as file:
