@@ -6,6 +6,7 @@ const byId = (id) => document.getElementById(id);
 function element(tag, className, ...children) {
   const node = document.createElement(tag);
   node.className = className;
+  if (tag === "p") node.dir = "auto"; // Arabic and Hebrew begin on the right
   node.append(...children); // strings become text nodes
   return node;
 }

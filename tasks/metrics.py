@@ -9,6 +9,12 @@ from absl import logging
 
 from storage import files, num_wide
 
+# End of a warning about a model that gives each example the same answer.
+UNTRAINED = (
+  "as if it had learned nothing: train longer, with another --learning_rate or "
+  "--seed, or check --init_checkpoint"
+)
+
 
 def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   """Computes a metric by name; 0 if undefined.
@@ -58,9 +64,7 @@ def classification_report(
     classes = itertools.compress(names, first) if first.ndim else [names[first]]
     same, number = ", ".join(classes) or "no label", len(predictions)
     logging.warning(
-      f"the model predicts {same} for each of {number} examples, as if it had "
-      "learned nothing: train longer, with another --learning_rate or --seed, "
-      "or check --init_checkpoint"
+      f"the model predicts {same} for each of {number} examples, {UNTRAINED}"
     )
   options = {"target_names": names, "digits": 4} | _report_options(len(names))
   table = metrics.classification_report(labels, predictions, **options)

@@ -66,7 +66,7 @@ def test_training_uses_the_first_of_several_answers(tmp_path, caplog):
 KLUE = (
   "## klue-ner-v1_train_00000\t<서울:LC>은 강이 흐른다\n"
   "서\tB-LC\n울\tI-LC\n은\tO\n \tO\n강\tO\n이\tO\n \tO\n흐\tO\n른\tO\n다\tO\n\n"
-  "## klue-ner-v1_train_00001\t<부산:LC>이 좋다\n"
+  "## klue-ner-v1_train_00001\tB.A.P <부산:LC>이 좋다\n"
   "부\tB-LC\n산\tI-LC\n이\tO\n \tO\n좋\tO\n다\tO\n\n"
 )
 

@@ -24,6 +24,7 @@ DOCUMENT_START = "-DOCSTART-"
 # Beginnings of the lines between documents, in CoNLL, OntoNotes and CoNLL-U.
 _STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # stands for a blank, as in SentencePiece
+_NUMBER = re.compile(r"\d+([-.:]\d*)?")  # of a word in a sentence, or offsets
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:.*\|)?\w+=(O|[BIESMLUW]-[^|]+)(?:\|.*)?")
@@ -78,7 +79,8 @@ def read_sentences(
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
-  if all(s.words[0] == "1" and s.words[-1].isdigit() for s in sentences):
+  words = [word for sentence in sentences for word in sentence.words]
+  if len(words) > 1 and all(map(_NUMBER.fullmatch, words)):
     raise UserError(
       f"{path}: the words are numbers, as in column 0 of CoNLL-U; give "
       f"--word_column={columns[0] + 1}, and --tag_column for the tags"
@@ -221,7 +223,8 @@ def _is_row(cells, widths, tags, column) -> bool:
   """True if a line such as "#topic O" is a word, not a comment."""
   is_name = " " not in cells[0] and cells[0].strip("#")
   tag = "".join(cells[column:][:1])
-  is_tag = tag in tags or tag == cells[0] or bool(recognize({tag}).name)
+  is_known = " " not in cells[0] + tag and recognize({tag}).name
+  is_tag = tag in tags or tag == cells[0] or is_known
   return len(cells) in widths and bool(is_name or is_tag)
 
 

@@ -117,12 +117,16 @@ def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
 
 
 def in_learned_scheme(
-  logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
+  logits: np.ndarray,
+  tags: Sequence[str],
+  sentences: Sequence[Sentence],
+  train: Sequence[Sentence] = (),
 ) -> Sequence[Sentence]:
   """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
 
   Both schemes have the same set of tags, so labels.txt does not show which one
-  the model has learned. The predicted tags of correct entities show it.
+  the model has learned. The sentences to `train` on show it. Without them, the
+  predicted tags of correct entities show it, if nine of ten need a conversion.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
   if not known or recognize(tags).name != "BIO":
@@ -136,7 +140,10 @@ def in_learned_scheme(
     for _, begin, end in {*scheme.entities(one)} & {*scheme.entities(two)}
   ]
   known = [scheme.convert(one, target) for one in known]
-  if 2 * sum(is_same) >= len(is_same) or not {*chain(*known)} <= {*tags}:
+  is_other = 10 * sum(is_same) < len(is_same)
+  if train:
+    is_other = find_scheme(train, tags).name == target.name
+  if not is_other or not {*chain(*known)} <= {*tags}:
     return sentences
   text = "the model has learned %s: to be scored, tags are converted from %s"
   logging.info(text, target.name, scheme.name)
@@ -154,6 +161,8 @@ def score(
   predicted = best_tags(logits, tags, sentences)
   scores = evaluate(known, predicted, recognize(tags))
   logging.info("\n%s", report(scores))
+  if scores.overall.labels and not scores.overall.predicted:
+    logging.warning("the model predicts no entity, %s", metrics.UNTRAINED)
   return scores
 
 
@@ -175,6 +184,7 @@ def write_predictions(
   for sentence, names in zip(sentences, predicted, strict=True):
     words = zip(sentence.lines, sentence.words, names, strict=True)
     for line, word, tag in words:
+      word = re.sub(r"[\t\r\n]", " ", word)
       table.append((str(line), word, tag, *map(str, next(probs))))
   if scheme := sentences[0].scheme:
     convert = partial(recognize(tags).convert, target=scheme)

@@ -23,8 +23,8 @@ PATTERNS = {
   "BMEWO": "BMEW",
   "IOE2": "IIEE",
 }
-_OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
-_OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
+OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
+OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
 # Tags of grammar. In a file with such tags, "_" and "-" do not mean "outside".
 _GRAMMAR = re.compile(r"[=|]|^[^\w-]$|^(NOUN|VERB|NN|VB|PUNCT|noun|verb|n|v)$")
 # How tags are written: the separator of letter and type ("" if tags have no
@@ -140,7 +140,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     return len(letters & {*pattern}), only in letters, -len({*pattern})
 
   name = max(PATTERNS, key=fit)  # the first of several with the best fit
-  outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
+  outsides = [tag for tag in OUTSIDES if tag in tags] or [OUTSIDE]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
   others = sorted(left - parts.keys())
   return Scheme(name, layouts[0], parts, outsides[0], others)
@@ -152,7 +152,7 @@ def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
   Tags of an unknown scheme differ only at the start: BEGIN-PER and INSIDE-PER,
   or BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
   """
-  types = {tag for tag in tags if tag.upper() not in _OUTSIDES}
+  types = {tag for tag in tags if tag.upper() not in OUTSIDES}
   if scheme.layout or not types:
     return False
   start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")

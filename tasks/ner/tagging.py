@@ -124,6 +124,8 @@ def read_tagged(
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
     used = _used(sentences)
+    if used <= {*schemes.OUTSIDES} and not needs_tags:
+      raise UserError(f"{path}: all tags are {', '.join(sorted(used))}")
     if schemes.is_doubtful(scheme, used):
       text = "%s: %s are in no known scheme (%s). Each counts as a type: is "
       text += "the letter B, I, E or S, and a separator before it, missing?"

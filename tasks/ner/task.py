@@ -22,7 +22,7 @@ from serving.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
-from tasks.ner.examples import Sentence
+from tasks.ner.examples import DOCUMENT_START, Sentence
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
@@ -74,6 +74,11 @@ class Ner(Task[Settings, TagRecords]):
     vocab_checks.warn_of_examples(
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
+    is_one = len(sentences) >= 20 and not sentences[-1].document
+    if settings.document_context and is_one:
+      text = "%s: all %d sentences are one document, so --document_context "
+      text += "adds sentences that may be unrelated; %s begins a document"
+      logging.warning(text, file, len(sentences), DOCUMENT_START)
     sentences = sentences[: settings.max_examples]
     build = TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
@@ -102,7 +107,7 @@ class Ner(Task[Settings, TagRecords]):
     """Scores entities and words; with --do_eval, also writes predictions."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.eval_batch_size)
-    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
+    sentences = self._comparable(logits, sentences)
     ids = {tag: i for i, tag in enumerate(self.labels)}
     label_ids = [ids[tag] for s in sentences for tag in s.tags or ()]
     batch = {"label_ids": np.array(label_ids)}
@@ -114,6 +119,10 @@ class Ner(Task[Settings, TagRecords]):
     scores = metrics.score(logits, self.labels, sentences)
     results = metrics.results(scores, np.asarray(terms["word_loss"]))
     return Evaluation(results, self._judged(sentences, logits))
+
+  def _comparable(self, logits, sentences):
+    train = self.examples.get("train", ())
+    return metrics.in_learned_scheme(logits, self.labels, sentences, train)
 
   def _judged(self, sentences, logits):
     """Yields the sentences with their tags and the model's answers.
@@ -143,7 +152,7 @@ class Ner(Task[Settings, TagRecords]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.sentences
     logits = word_logits(model, records, settings.predict_batch_size)
-    sentences = metrics.in_learned_scheme(logits, self.labels, sentences)
+    sentences = self._comparable(logits, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )

@@ -74,6 +74,45 @@ def test_tags_are_scored_in_the_scheme_that_the_model_has_learned(
   assert metrics.in_learned_scheme(logits, tags, bare) == bare
 
 
+@pytest.mark.parametrize("learned", ["BIO", "IOB1"])
+def test_sentences_of_a_training_show_its_scheme(learned):
+  """A model at the start of a training may write I- where B- belongs."""
+  tags = ("O", "B-X", "I-X")
+  logits = np.array([[float(tag == one) for tag in tags] for one in IOB1_TAGS])
+  known = [Sentence([*"abcd"], BIO_TAGS, 0, [1, 2, 3, 4])]
+  trained = BIO_TAGS if learned == "BIO" else IOB1_TAGS
+  train = [known[0]._replace(tags=trained)]
+  [result] = metrics.in_learned_scheme(logits, tags, known, train)
+  assert result.tags == trained
+
+
+def test_one_predicted_tag_of_ten_shows_that_no_conversion_is_needed():
+  tags = ("O", "B-X", "I-X")
+  known = [Sentence(["a"], ["B-X"], 0, [i]) for i in range(10)]
+  logits = np.eye(3)[[1] + [2] * 9]  # B-X, and nine times I-X
+  assert metrics.in_learned_scheme(logits, tags, known) == known
+  [*_, last] = metrics.in_learned_scheme(logits[1:], tags, known[1:])
+  assert last.tags == ["I-X"]
+
+
+@pytest.mark.parametrize("tag", ["B-X", "O"])
+@pytest.mark.parametrize("predicted", [1, 0])
+def test_a_model_that_predicts_no_entity_is_reported(log, tag, predicted):
+  logits = np.eye(2)[[predicted]]
+  metrics.score(logits, ["O", "B-X"], [Sentence(["a"], [tag], 0, [1])])
+  text = "the model predicts no entity, as if it had learned nothing"
+  assert (text in log.text) == (tag == "B-X" and not predicted)
+
+
+def test_a_word_with_a_tab_or_line_break_is_a_cell_of_the_table(tmp_path):
+  sentences = [Sentence(["a\tb", "\n\n"], None, 0, [1, 1])]
+  metrics.write_predictions(
+    str(tmp_path), "x", np.eye(2), ["O", "X"], sentences
+  )
+  _, *rows = (tmp_path / "x_predictions.tsv").read_text().splitlines()
+  assert [row.split("\t")[1:3] for row in rows] == [["a b", "O"], ["  ", "X"]]
+
+
 def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
   parts = LOGITS, TAGS, bare

@@ -265,7 +265,15 @@ def test_the_flag_tag_scheme_must_be_the_same_as_in_training(
   [
     ("Ann B-PER\nran X\nto O\n", "BIO", "line 2: 'X': no sch.*--tag_scheme"),
     ("Ann NN\nran VB\n", "BIO", "tags of single words: no scheme"),
-    ("1 Ann O\n2 ran O\n\n1 So O\n", None, "are numbers.*--word_column=1"),
+    *(
+      (text, None, "are numbers.*--word_column=1")
+      for text in (
+        "1 Ann O\n2 ran O\n\n1 So O\n",
+        "0 Ann B-PER\n1 ran O\n\n2 So O\n",
+        "1. Ann O\n2. ran O\n",
+        "0-3 Ann O\n4-7 ran O\n",
+      )
+    ),
     ("B-PER Ann\nO ran\n", None, "are tags, .*word_column=-1 --tag_column=0"),
   ],
 )

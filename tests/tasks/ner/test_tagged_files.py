@@ -137,6 +137,7 @@ def test_words_in_quotes_within_a_text_are_not_reported(tmp_path, caplog):
     ("Rex O\nTom B-X", "2: 'B-X' .* O, B-PET, I-PET", "WARNING", "2: 'B-X'"),
     ("Rex O\nit O\nTom", "line 3: 1 column", "WARNING", "line 3: 1 column"),
     ("Rex\nbarks", "line 1: 1 column", "INFO", "has no tags: words are tagged"),
+    ("Rex _\nbarks _", "line 1: '_', where BIO", "WARNING", "all tags are _"),
   ],
 )
 def test_words_with_unknown_or_missing_tags_are_not_scored(

@@ -1,6 +1,7 @@
 """The class Ner evaluates, predicts, packs and exports."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -147,6 +148,24 @@ def test_document_context_comes_before_the_words_of_a_record(args):
     for value in (False, True)
   )
   assert min(alone.positions) < min(within.positions)
+
+
+@pytest.mark.parametrize(
+  ("context", "size", "start", "is_reported"),
+  [
+    (True, 20, "", True),
+    (True, 19, "", False),
+    (False, 20, "", False),
+    (True, 20, "-DOCSTART- O\n\nO a\n\n-DOCSTART- O\n\n", False),
+  ],
+)
+def test_document_context_without_documents_is_reported(
+  args, caplog, context, size, start, is_reported
+):
+  Path(args.dev_file).write_text(start + "O a\n\n" * size)
+  _convert(args.replace(document_context=context), "dev")
+  text = "dev.txt: all 20 sentences are one document, so --document_context add"
+  assert (text in caplog.text) == is_reported
 
 
 def test_tags_determine_the_metric_and_flags_determine_the_model(args):
