@@ -190,6 +190,11 @@ def test_an_error_names_a_model_that_cannot_be_opened(model, message):
     _run([*f"--model={model}".split(), "--text=x"])
 
 
+def test_an_error_about_a_url_does_not_show_its_password():
+  with pytest.raises(UserError, match=r"^http://a/b is a URL: name the folder"):
+    _run(["--model=http://ann:secret@a/b", "--text=x"])
+
+
 @pytest.mark.parametrize(
   "lines, message",
   [

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,29 +66,11 @@ def path_of(entry: Mapping, name: str) -> str | None:
   return path
 
 
-def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Copies other_dir's last entry to the end of output_dir's run.json.
-
-  `flag_values` replace the entry's flags. Does nothing if the last entry of
-  output_dir already equals this entry.
-  """
-  for entry in read(other_dir)[-1:]:
-    entry["flags"] |= flag_values
-    if [entry] != read(output_dir)[-1:]:
-      append(output_dir, entry)
-
-
 def append(output_dir: str, entry: dict) -> None:
   """Appends an entry to a folder's run.json."""
   entries = [*read(output_dir), entry]
   path = os.path.join(output_dir, NAME)
   files.write_text(path, json.dumps(entries, indent=1) + "\n")
-
-
-def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with these flags saves the best checkpoint."""
-  patience = flag_values.get("early_stopping_patience") or 0
-  return bool(flag_values.get("keep_best")) or patience > 0
 
 
 def versions() -> dict[str, str]:
@@ -100,24 +82,21 @@ def versions() -> dict[str, str]:
   return result
 
 
-def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, or None. A "+" at the end marks changed files.
+def commit() -> str | None:
+  """Git commit of this code, or None. A "+" at the end marks changed files."""
 
-  Changes in files that match the patterns `besides` do not count.
-  """
-
-  def git(*words):
+  def git(command):
     return subprocess.run(
-      ["git", "-C", Path(__file__).parent, *words],
+      ["git", "-C", Path(__file__).parent, *command.split()],
       capture_output=True,
       text=True,
       check=True,
     ).stdout.strip()
 
-  excluded = [f":(top,exclude){pattern}" for pattern in besides]
   try:
-    changed = git("status", "-s", "-uno", "--", ":/", *excluded)
-    return git("rev-parse", "HEAD") + ("+" if changed else "")
+    # Another project's repository may contain an installed copy.
+    git(f"ls-files --error-unmatch {Path(__file__).name}")
+    return git("describe --always --abbrev=40 --dirty=+ --exclude=*")
   except (OSError, subprocess.CalledProcessError):
     return None
 

@@ -201,7 +201,7 @@ def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     sweep.run_sweep(_flags(tmp_path))
-  [row] = model_files.read_trials(str(tmp_path))
+  [row] = model_files.read_table(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 
@@ -227,6 +227,19 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   assert entry["flags"]["ensemble"] == 3
   # Without a training, the four trials in sweep.tsv count.
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
+
+
+def test_run_json_of_a_sweep_ends_with_the_entry_of_its_best_trial(tmp_path):
+  folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
+  for folder in folders[1:]:
+    run_json.append(folder, {"flags": {"output_dir": folder}})
+    (tmp_path / folder / "best").mkdir()
+  target, a, b = folders
+  for other in (a, b, b, a):
+    sweep._copy_best(other, target, 2)
+  entries = [entry["flags"] for entry in run_json.read(target)]
+  assert [flags["output_dir"] for flags in entries] == [a, b, a]
+  assert {flags["ensemble"] for flags in entries} == {2}
 
 
 def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):

@@ -1,6 +1,8 @@
 """Entries of run.json, and the best checkpoint of a folder."""
 
+import importlib.util
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,6 +25,21 @@ def test_run_json_has_the_commit_of_the_checkout():
   command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
+
+
+def test_an_installed_copy_has_no_commit_of_the_project_around_it(tmp_path):
+  copy = tmp_path / ".venv" / "run_json.py"
+  copy.parent.mkdir()
+  shutil.copy(run_json.__file__, copy)
+  (tmp_path / ".gitignore").write_text(".venv")
+  who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+  for command in ("init -q", "add .", "commit -q -m Ann's"):
+    git = ["git", "-C", str(tmp_path), *who, *command.split()]
+    subprocess.run(git, check=True)
+  spec = importlib.util.spec_from_file_location("installed", copy)
+  installed = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(installed)
+  assert installed.commit() is None
 
 
 def test_an_entry_of_run_json_has_all_that_repeating_the_run_needs(tmp_path):
@@ -60,17 +77,6 @@ def test_paths_of_a_run_are_relative_to_its_working_directory():
   paths = [run_json.path_of(entry, name) for name in "abcd"]
   assert paths == ["/run/x/y", "/x/y", "gs://x/y", ""]
   assert run_json.path_of({"flags": flags}, "a") == "x/y"
-
-
-def test_run_json_of_a_sweep_ends_with_the_entry_of_its_best_trial(tmp_path):
-  folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
-  for folder in folders[1:]:
-    run_json.append(folder, {"flags": {"output_dir": folder}})
-  sweep, a, b = folders
-  for other in (a, b, b, a):
-    run_json.copy_last_entry(sweep, other, ensemble=2)
-  names = [e["flags"]["output_dir"] for e in run_json.read(sweep)]
-  assert names == [a, b, a]  # an entry is not repeated at once
 
 
 def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
