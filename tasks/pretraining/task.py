@@ -40,7 +40,7 @@ def pretrain(settings: Settings) -> None:
   next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated = None  # last step that was evaluated
-  with run.strategy.scope():
+  with run.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
     if settings.do_train:
       for step in run.train(
