@@ -48,7 +48,10 @@ def _remote(function: str, path: str, *arguments, **options):
   try:
     return getattr(gfile, function)(path, *arguments, **options)
   except errors.OpError as error:
-    raise OSError(f"{path}: {error.message.splitlines()[0]}") from None
+    is_missing = isinstance(error, errors.NotFoundError)
+    kind = FileNotFoundError if is_missing else OSError
+    text = error.message.strip().split("\n")[0] or type(error).__name__
+    raise kind(f"{path}: {text}") from None
 
 
 def exists(path: str) -> bool:
@@ -147,12 +150,12 @@ def open_for_reading(path: str) -> BinaryIO:
   try:
     if not is_remote(path):
       return open(path, "rb")
-    file = _remote("GFile", path, "rb")
-    file.size()  # opens the file now, so that an error comes from here
-    return file
-  except Exception as error:  # GFile raises more than OSErrors
+    _remote("stat", path)  # raises now, while GFile raises at the first read
+    return _remote("GFile", path, "rb")
+  except Exception as error:  # a path with "\0" is a ValueError
     kind = type(error) if isinstance(error, OSError) else OSError
-    text = getattr(error, "strerror", None) or error
+    text = getattr(error, "strerror", None) or str(error)
+    text = text.removeprefix(f"{path}: ")  # added by _remote
     raise kind(f"cannot read {path}: {text}") from error
 
 
@@ -195,9 +198,10 @@ def check_writable(path: str) -> None:
       file.write(b"")
     remove(probe)
   except Exception as error:  # GFile raises more than OSErrors
+    reason = str(error).split("\n")[0]
     raise OSError(
-      f"{path} cannot be written ({str(error).splitlines()[0]}): check its "
-      "name, and your permission to create, rename and remove files there"
+      f"{path} cannot be written ({reason}): check its name, and your "
+      "permission to create, rename and remove files there"
     ) from None
 
 

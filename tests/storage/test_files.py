@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from modeling.config import BertConfig
 from storage import files, textfiles
 
 
@@ -109,13 +110,21 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert files.expand(f"{folder}/*.txt") == [path]
   assert list(textfiles.lines(path)) == ["a", "b"]
   assert list(textfiles.lines(path, 3)) == ["b"]  # from byte 3 on
-  with pytest.raises(OSError, match="cannot read"):
-    list(textfiles.lines(f"{folder}/no.txt"))
   files.write_text(other, "c\n")
   assert files.expand(other) == [other]
   files.remove(other)
   files.check_writable(f"{folder}/out")
   assert files.list_folder(folder) == ["a.txt"]
+
+
+def test_a_missing_remote_file_is_a_file_not_found_error():
+  path = "ram://test_files/no.txt"  # TensorFlow's error has an empty message
+  with pytest.raises(FileNotFoundError, match=f"^{path}: NotFoundError$"):
+    files.size(path)
+  with pytest.raises(FileNotFoundError, match=f"^cannot read {path}: Not"):
+    list(textfiles.lines(path))
+  with pytest.raises(FileNotFoundError, match="bert_config_file"):
+    BertConfig.from_json(path)
 
 
 def test_a_scheme_that_tensorflow_does_not_know_is_reported():
