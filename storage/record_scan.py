@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -45,33 +45,34 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   function scans the file. The file `cache` stores the result, which is valid
   until the size or the modification time of the scanned file changes.
   """
-  with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
-    indexes = zip(paths, pool.map(_read_index, paths), strict=True)
-    blocks: dict[str, Any] = dict(indexes)
-  foreign = {
-    f"{path!a} {files.size(path)} {files.mtime(path)}": path
-    for path, index in blocks.items()
-    if index is None
-  }
   known: dict[str, np.ndarray] = {}
-  if cache and foreign:
+  if cache:
     # The cache may be missing or corrupt: NumPy and zipfile raise many types.
     with suppress(Exception), files.open_for_reading(cache) as file:
       known = dict(np.load(file))
-  scanned = [path for key, path in foreign.items() if key not in known]
-  for key, path in foreign.items():
-    blocks[path] = known[key] if key in known else _scan(path)
+
+  def load(path):
+    """Returns a file's key in the cache, or None, and its blocks."""
+    if (index := _read_index(path)) is not None:
+      return None, index
+    key = f"{path!a} {files.size(path)} {files.mtime(path)}"
+    return key, known[key] if key in known else _scan(path)
+
+  with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
+    unique = dict.fromkeys(paths)
+    loaded = dict(zip(unique, pool.map(load, unique), strict=True))
+  foreign = {key: blocks for key, blocks in loaded.values() if key}
+  scanned = [p for p, (key, _) in loaded.items() if key and key not in known]
   if scanned:
     names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
     text = "%d of %d files have an index; scanned %s"
-    logging.info(text, len(blocks) - len(scanned), len(blocks), names)
+    logging.info(text, len(loaded) - len(scanned), len(loaded), names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks; remote files cannot
-    arrays = {key: blocks[path] for key, path in foreign.items()}
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, allow_pickle=False, **foreign)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
-  columns = [blocks[path] for path in paths]
+  columns = [loaded[path][1] for path in paths]
   counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),

@@ -1,7 +1,9 @@
 import os
 import shutil
 import tracemalloc
+from operator import attrgetter
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -25,7 +27,7 @@ def _paths(tmp_path):
 
 @pytest.fixture(name="scanned")
 def _scanned(monkeypatch):
-  """Lists the paths that are scanned, in order."""
+  """Lists the paths that are scanned."""
   scan, paths = record_scan._scan, []
   monkeypatch.setattr(
     record_scan, "_scan", lambda path: paths.append(path) or scan(path)
@@ -59,7 +61,7 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
   again = record_scan.load_index(paths[::-1], cache)
-  assert scanned == paths
+  assert sorted(scanned) == sorted(paths)
   written = os.stat(cache).st_mtime_ns
   assert again.records == first.records
   np.testing.assert_array_equal(again.offset[:4], first.offset[2:])
@@ -74,6 +76,20 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
   assert scanned[4:] == [paths[1]]
+
+
+@pytest.mark.parametrize("step", ["files.size", "files.mtime", "_scan"])
+def test_files_without_an_index_are_read_at_the_same_time(
+  step, paths, monkeypatch
+):
+  barrier, function = Barrier(2), attrgetter(step)(record_scan)
+
+  def wait_for_other(path):
+    barrier.wait(timeout=60)  # breaks if no other file is at this step
+    return function(path)
+
+  monkeypatch.setattr(f"storage.record_scan.{step}", wait_for_other)
+  assert record_scan.load_index(paths[:2]).records == 257
 
 
 def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):
