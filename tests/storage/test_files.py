@@ -117,7 +117,7 @@ def test_paths_with_a_scheme_go_through_gfile():
   assert files.list_folder(folder) == ["a.txt"]
 
 
-def test_a_missing_remote_file_is_a_file_not_found_error():
+def test_a_missing_remote_file_raises_the_error_of_a_local_file():
   path = "ram://test_files/no.txt"  # TensorFlow's error has an empty message
   with pytest.raises(FileNotFoundError, match=f"^{path}: NotFoundError$"):
     files.size(path)
