@@ -9,7 +9,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO
 
@@ -101,6 +101,25 @@ def remove_folder(path: str) -> None:
   """Removes a folder with its content, if the folder exists."""
   if exists(path):
     _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
+
+
+def has_ended(process_id: int) -> bool:
+  """True if an earlier process on this host, with this ID, has ended."""
+  try:
+    os.kill(process_id, 0)
+  except OSError as error:
+    return isinstance(error, ProcessLookupError)
+  return process_id == os.getpid()  # a restarted container reuses IDs
+
+
+def remove_partial(path: str) -> None:
+  """Removes PATH.partial-PID-* and PATH.parts-PID-* of killed processes."""
+  path = os.path.realpath(path)  # remote paths match nothing
+  for left in glob.glob(f"{glob.escape(path)}.part*"):
+    name = re.fullmatch(r"\.part(?:ial|s)-(\d+)-\w+", left.removeprefix(path))
+    if name and has_ended(int(name[1])):
+      with suppress(OSError):  # another process may remove it, too
+        shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
 
 
 def glob_files(pattern: str) -> list[str]:
