@@ -242,11 +242,11 @@ def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
 
 def drop_corrupt(
   paths: Sequence[str], schema: Schema, folder: str, at_most: int
-) -> list[str]:
+) -> dict[str, str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns `paths`, in which copies replace corrupt files. Raises UserError if
-  more than `at_most` records, a length, or all records of a file are corrupt.
+  Returns {path of a corrupt file: path of its copy}. Raises UserError if more
+  than `at_most` records, a length, or all records of a file are corrupt.
   """
   errors = list(_errors(paths, schema))
   for _, error, remedy in errors:
@@ -269,4 +269,4 @@ def drop_corrupt(
     with tfrecord.create(copy, vocabulary(path)) as file:
       if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
-  return [copies.get(path, path) for path in paths]
+  return copies

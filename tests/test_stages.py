@@ -247,8 +247,9 @@ def _pretrainer(monkeypatch, tmp_path):
     assert args.eval_batch_size == 77
     events.append(("evaluate", model, source.name, step))
 
-  def records(paths, *_, **__):
-    [name] = (path.rpartition("/")[2] for path in paths)
+  def records(sources, *_, **__):
+    [[path]] = (source.files for source in sources)
+    name = path.rpartition("/")[2]
     events.append(("open", name))
     return SimpleNamespace(name=name, masks_words=True)
 

@@ -67,12 +67,13 @@ def pretrain(settings: Settings) -> None:
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file to train on; ValueError for bad records."""
-  masking, sources = settings.masks(), None
+  masking = settings.masks()
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
+  else:
+    sources = [Source(files.expand(settings.needed("input_file")))]
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
-  patterns = settings.input_file
-  records = _records(settings, config, patterns, masking, sources, packing)
+  records = _records(settings, config, sources, masking, packing)
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -94,13 +95,12 @@ def eval_data(
     return None
   masking = settings.masks()
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  return _records(settings, config, settings.eval_file, masking)
+  sources = [Source(files.expand(settings.eval_file))]
+  return _records(settings, config, sources, masking)
 
 
-def _records(
-  settings: Settings, config, patterns, masking, sources=None, packing=None
-):
-  paths = files.expand(patterns)
+def _records(settings: Settings, config, sources, masking, packing=None):
+  paths = [path for source in sources for path in source.files]
   tokenizer = settings.tokenizer if settings.vocab_file else None
   causal_targets = None
   if settings.objective in SIDES:
@@ -109,7 +109,7 @@ def _records(
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
   return PretrainingInput(
-    paths,
+    sources,
     pretraining_settings.find_schema(settings, [path], config.vocab_size),
     config.vocab_size,
     masking,
@@ -117,7 +117,6 @@ def _records(
     causal_targets=causal_targets,
     max_corrupt_records=settings.max_corrupt_records,
     folder=settings.output_dir,
-    sources=sources,
     packing=packing,
     multiple=length_multiple(settings, settings.max_seq_length, "train")
     if settings.group_by_length

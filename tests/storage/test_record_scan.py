@@ -152,7 +152,7 @@ def _records(path):
 def test_an_intact_file_has_no_error(path):
   assert record_scan.first_corrupt([path], SCHEMA) is None
   assert len(_records(path)) == NUMBER
-  assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == [path]
+  assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == {}
 
 
 def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
@@ -165,7 +165,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert message.startswith(f"{path}, record 300: its checksum is wrong. ")
   with pytest.raises(ValueError, match=r"2 records .*=1; .* record 300"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
-  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2).values()
   assert copy != path
   assert record_scan.vocabulary(copy) == "mark"
   del good[400], good[300]
@@ -179,8 +179,8 @@ def test_copies_of_two_files_with_the_same_name_have_different_names(
   _flip(path, _starts(path)[7] + 20)
   other = shutil.copy(path, tmp_path / "dev")
   files = [path, str(other)]
-  first, second = record_scan.drop_corrupt(files, SCHEMA, str(tmp_path), 2)
-  assert first != second
+  copies = record_scan.drop_corrupt(files, SCHEMA, str(tmp_path), 2)
+  assert copies[files[0]] != copies[files[1]]
 
 
 def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
@@ -192,7 +192,7 @@ def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
     assert "record 599: the file ends within it" in message
     with pytest.raises(UserError, match="record 599: the file ends within it"):
       record_scan.load_index([path])
-  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1).values()
   assert len(_records(copy)) == NUMBER - 1
 
 

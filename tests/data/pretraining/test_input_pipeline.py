@@ -52,6 +52,7 @@ MASKING = Masking(P)
 def _input(
   paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
 ):
+  """Makes an input of paths, or of the sources in `more`."""
   settings = Settings(
     bert_config_file="",
     output_dir="",
@@ -62,7 +63,10 @@ def _input(
     max_corrupt_records=more.get("max_corrupt_records", 0),
   )
   schema = find_schema(settings, paths, vocab_size)
-  return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
+  sources = more.pop("sources", [Source(paths)])
+  return PretrainingInput(
+    sources, schema, vocab_size, masking, tokenizer, **more
+  )
 
 
 def test_a_missing_index_of_records_is_made_and_saved_in_the_given_folder(
