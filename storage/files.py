@@ -8,13 +8,14 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from storage import UserError, setting
 
+T = TypeVar("T")
 # Matches incomplete files of open_for_writing. Group 1 is the writer's PID.
 PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
 
@@ -54,16 +55,15 @@ def _remote(function: str, path: str, *arguments, **options):
     raise kind(f"{path}: {text}") from None
 
 
-def exists(path: str) -> bool:
-  return _remote("exists", path) if is_remote(path) else os.path.exists(path)
+def _either(remote: str, local: Callable[[str], T]) -> Callable[[str], T]:
+  """Makes a function of a path, local or remote."""
+  return lambda path: _remote(remote, path) if is_remote(path) else local(path)
 
 
-def is_folder(path: str) -> bool:
-  return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)
-
-
-def list_folder(path: str) -> list[str]:
-  return _remote("listdir", path) if is_remote(path) else os.listdir(path)
+exists = _either("exists", os.path.exists)
+is_folder = _either("isdir", os.path.isdir)
+list_folder = _either("listdir", os.listdir)
+remove = _either("remove", os.remove)
 
 
 def size(path: str) -> int:
@@ -84,10 +84,6 @@ def rename(path: str, name: str) -> None:
     _remote("rename", path, name, overwrite=True)
   else:
     os.replace(path, name)
-
-
-def remove(path: str) -> None:
-  _remote("remove", path) if is_remote(path) else os.remove(path)
 
 
 def remove_old(folder: str, *names: str) -> None:
