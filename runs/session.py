@@ -209,8 +209,8 @@ class Run(Generic[T_co]):
 
 
 def _fingerprints(paths, examples):
-  """Fingerprints by file, which cover only the ends, and of the examples."""
-  data = {path: run_json.fingerprint(path) for path in paths}
+  """Fingerprints by file, and of the examples."""
+  data = run_json.fingerprints(paths)
   return data | ({"the examples": examples} if examples else {})
 
 

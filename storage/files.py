@@ -8,7 +8,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO, TypeVar
@@ -64,6 +65,12 @@ exists = _either("exists", os.path.exists)
 is_folder = _either("isdir", os.path.isdir)
 list_folder = _either("listdir", os.listdir)
 remove = _either("remove", os.remove)
+
+
+def in_threads(function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
+  """Applies a function to each path, in threads: remote files answer slowly."""
+  with ThreadPoolExecutor(16) as pool:
+    return [*pool.map(function, paths)]
 
 
 def size(path: str) -> int:

@@ -4,10 +4,10 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,8 @@ _PIECE = 1 << 20  # bytes read at once
 _MAKE_AGAIN = "Make the file again"
 _NO_EXAMPLE = "it is not a tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
+
+_log_once = cache(logging.info)
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -53,14 +55,14 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
   def load(path):
     """Returns a file's key in the cache, or None, and its blocks."""
-    if (index := _read_index(path)) is not None:
-      return None, index
+    blocks, _ = _read_index(path)
+    if blocks is not None:
+      return None, blocks
     key = f"{path!a} {files.size(path)} {files.mtime(path)}"
     return key, known[key] if key in known else _scan(path)
 
-  with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
-    unique = dict.fromkeys(paths)
-    loaded = dict(zip(unique, pool.map(load, unique), strict=True))
+  unique = dict.fromkeys(paths)
+  loaded = dict(zip(unique, files.in_threads(load, unique), strict=True))
   foreign = {key: blocks for key, blocks in loaded.values() if key}
   scanned = [p for p, (key, _) in loaded.items() if key and key not in known]
   if scanned:
@@ -82,30 +84,29 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   )
 
 
-def _read_index(path) -> np.ndarray | None:
-  """Reads a file's index; returns what `_scan` would, or None if unusable."""
+def _read_index(path) -> tuple[np.ndarray | None, str | None]:
+  """Reads an index: the result of `_scan`, and the vocabulary's fingerprint.
+
+  Returns (None, None) for a missing or corrupt index, or an older file's.
+  """
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
-    facts.pop("vocabulary", None)
-    number, starts = facts.pop("records"), facts.pop("blocks")
+    mark, number = facts.pop("vocabulary", None), facts.pop("records")
+    starts = facts.pop("blocks")
     blocks = np.array([*starts, number], np.int64)
     is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
     is_ordered = (np.diff([*starts, facts["size"]]) > 0).all()
     if is_complete and is_ordered and facts == tfrecord.identity(path):
-      return blocks
-    logging.info("%s has changed since its index was written", path)
+      return blocks, mark
+    _log_once("%s has changed since its index was written", path)
   except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
-  return None
+  return None, None
 
 
 def vocabulary(path: str) -> str | None:
   """Fingerprint of the vocabulary in a file's index; None if unknown."""
-  with suppress(Exception):  # as in `_read_index`
-    facts = json.loads(files.read_text(tfrecord.index_path(path)))
-    if facts.items() >= tfrecord.identity(path).items():
-      return facts.get("vocabulary")
-  return None
+  return _read_index(path)[1]
 
 
 def _scan(path) -> np.ndarray:
@@ -178,10 +179,29 @@ def _content_error(data, schema) -> str | None:
   return None
 
 
-def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
+class Head(NamedTuple):
+  """What the first bytes of a record file and its index tell."""
+
+  path: str
+  record: dict[str, list] | None  # the first; None if the file is empty
+  vocabulary: str | None  # fingerprint; None if unknown
+
+
+def heads(paths: Iterable[str], skip_corrupt: bool = False) -> list[Head]:
+  """Reads the heads of files. `skip_corrupt` takes the first intact records."""
+  return files.in_threads(
+    lambda path: Head(path, first_record(path, skip_corrupt), vocabulary(path)),
+    paths,
+  )
+
+
+def first_record(
+  path: str, skip_corrupt: bool = False
+) -> dict[str, list] | None:
+  """Parses the first record; None if the file is empty."""
   first = next(scan(path), None)
   if not first:
-    raise UserError(f"{path} holds no record: leave it out")
+    return None
   if skip_corrupt:
     first = next((r for r in scan(path) if r.data is not None), first)
   try:

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -120,6 +120,11 @@ def commit(besides: Sequence[str] = ()) -> str | None:
     return git("rev-parse", "HEAD") + ("+" if changed else "")
   except (OSError, subprocess.CalledProcessError):
     return None
+
+
+def fingerprints(paths: Iterable[str]) -> dict[str, str]:
+  """Fingerprints by file, which cover only the ends of each file."""
+  return dict(zip(paths, files.in_threads(fingerprint, paths), strict=True))
 
 
 def fingerprint(path: str) -> str:

@@ -22,7 +22,7 @@ from runs.devices import length_multiple
 from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage import UserError, files
+from storage import UserError, files, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
@@ -108,9 +108,10 @@ def _records(settings: Settings, config, sources, masking, packing=None):
     causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
+  heads = record_scan.heads([path], settings.max_corrupt_records > 0)
   return PretrainingInput(
     sources,
-    pretraining_settings.find_schema(settings, [path], config.vocab_size),
+    pretraining_settings.find_schema(settings, heads, config.vocab_size),
     config.vocab_size,
     masking,
     tokenizer,

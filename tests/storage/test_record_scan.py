@@ -10,6 +10,7 @@ import pytest
 
 from storage import UserError, record_scan, tfrecord
 from storage.tfrecord import Feature, Schema
+from training import run_json
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -78,10 +79,24 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   assert scanned[4:] == [paths[1]]
 
 
-@pytest.mark.parametrize("step", ["files.size", "files.mtime", "_scan"])
-def test_files_without_an_index_are_read_at_the_same_time(
-  step, paths, monkeypatch
+@pytest.mark.parametrize(
+  ("step", "read"),
+  [
+    ("files.size", record_scan.load_index),
+    ("files.mtime", record_scan.load_index),
+    ("_scan", record_scan.load_index),
+    ("scan", record_scan.heads),
+    ("_read_index", record_scan.heads),
+    ("files.size", run_json.fingerprints),
+  ],
+)
+def test_several_files_are_read_at_the_same_time(
+  step, read, tmp_path, monkeypatch
 ):
+  paths = [str(tmp_path / name) for name in "ab"]
+  for path in paths:
+    _build(path, 0)
+    os.remove(tfrecord.index_path(path))
   barrier, function = Barrier(2), attrgetter(step)(record_scan)
 
   def wait_for_other(path):
@@ -89,7 +104,7 @@ def test_files_without_an_index_are_read_at_the_same_time(
     return function(path)
 
   monkeypatch.setattr(f"storage.record_scan.{step}", wait_for_other)
-  assert record_scan.load_index(paths[:2]).records == 257
+  assert read(paths)
 
 
 def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):

@@ -10,7 +10,7 @@ from data.features import Masking, MaskPolicy
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.records import RecordDataset, Source
 from data.tokenization import FullTokenizer
-from storage import tfrecord
+from storage import record_scan, tfrecord
 from storage.tfrecord import Feature, Schema
 from tasks.pretraining.settings import Settings, find_schema
 
@@ -62,7 +62,8 @@ def _input(
     objective="left_to_right" if "causal_targets" in more else "mlm",
     max_corrupt_records=more.get("max_corrupt_records", 0),
   )
-  schema = find_schema(settings, paths, vocab_size)
+  heads = record_scan.heads(paths, settings.max_corrupt_records > 0)
+  schema = find_schema(settings, heads, vocab_size)
   sources = more.pop("sources", [Source(paths)])
   return PretrainingInput(
     sources, schema, vocab_size, masking, tokenizer, **more

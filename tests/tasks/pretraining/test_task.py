@@ -16,7 +16,8 @@ from data.records import Source
 from data.tokenization import open_tokenizer
 from modeling import losses, models
 from runs import checks
-from storage import UserError, tfrecord
+from storage import UserError, record_scan, tfrecord
+from storage.record_scan import Head
 from tasks.pretraining import settings, task
 from tests import programs, shared, small_model
 from tests.training import toy
@@ -102,6 +103,7 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   monkeypatch.setattr(settings, "find_schema", lambda _, *given: given)
+  monkeypatch.setattr(record_scan, "heads", lambda paths, _: paths)
   result = partial(SimpleNamespace, masks_words=1)
 
   def make(*given, **named):
@@ -270,6 +272,7 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
     run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
-  inputs = [str(tmp_path / name) for name in names.split()]
+  paths = [str(tmp_path / name) for name in names.split()]
+  heads = [Head(path, None, record_scan.vocabulary(path)) for path in paths]
   with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
-    settings.check_vocabularies(args, inputs, vocab_size=9)
+    settings.check_vocabularies(args, heads, vocab_size=9)
