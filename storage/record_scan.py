@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, setting, tfrecord
+from storage import UserError, files, setting, textfiles, tfrecord
 from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
@@ -266,9 +266,15 @@ def drop_corrupt(
   """Copies the intact records of each file with corrupt records to a folder.
 
   Returns {path of a corrupt file: path of its copy}. Raises UserError if more
-  than `at_most` records, a length, or all records of a file are corrupt.
+  than `at_most` records, a length, or all records of a file are corrupt. A file
+  in the folder stores what was found, which is valid until size or modification
+  time of the scanned file changes.
   """
-  errors = list(_errors(paths, schema))
+  store, known = os.path.join(folder, "corrupt-records.json"), {}
+  with suppress(Exception):  # missing or corrupt: remote files raise many types
+    known = textfiles.read_json(store)
+  found = _find_errors(paths, schema, known)
+  errors = [error for path in paths for error in found[path][1]]
   for _, error, remedy in errors:
     if remedy == _MAKE_AGAIN:
       raise UserError(f"{error}. {remedy}")
@@ -285,8 +291,25 @@ def drop_corrupt(
     key = zlib.crc32(files.absolute(path).encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
+    if known.get(path) is found[path] and files.exists(copy):
+      continue
     records = (record.data for record in scan(path, schema) if record.data)
     with tfrecord.create(copy, vocabulary(path)) as file:
       if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
+  if found != known:
+    files.write_text(store, json.dumps(found))
   return copies
+
+
+def _find_errors(paths, schema, known):
+  """Adds the errors of changed files to `known`, {path: [state, errors]}."""
+  sizes = {name: feature.size for name, feature in schema.items()}
+  states = files.in_threads(
+    lambda path: [files.size(path), files.mtime(path), sizes], paths
+  )
+  found = dict(known)
+  for path, state in zip(paths, states, strict=True):
+    if path not in found or found[path][0] != state:
+      found[path] = [state, [*_errors([path], schema)]]
+  return found

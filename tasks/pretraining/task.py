@@ -26,7 +26,13 @@ from storage import UserError, files, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
-from training import checkpoint_files, inference, report
+from training import (
+  checkpoint_files,
+  inference,
+  processes,
+  report,
+  run_folder,
+)
 from training import step as steps
 
 
@@ -35,9 +41,16 @@ def pretrain(settings: Settings) -> None:
   run = Run(settings, model_files.config(settings))
   settings = run.settings
   if settings.do_train or settings.do_eval:
-    eval_set = eval_data(settings, run.config)
-    if settings.do_train or not eval_set:
-      train_set = train_data(settings, run.config)
+    is_chief = processes.is_chief()
+    with run.strategy.scope():
+      # Only the chief looks for corrupt records. The other workers wait.
+      if not is_chief:
+        run_folder.wait_for_chief()
+      eval_set = eval_data(settings, run.config)
+      if settings.do_train or not eval_set:
+        train_set = train_data(settings, run.config)
+      if is_chief:
+        run_folder.wait_for_chief()
   next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated = None  # last step that was evaluated

@@ -167,7 +167,7 @@ def _records(path):
 def test_an_intact_file_has_no_error(path):
   assert record_scan.first_corrupt([path], SCHEMA) is None
   assert len(_records(path)) == NUMBER
-  assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == {}
+  assert record_scan.drop_corrupt([path], SCHEMA, f"{path}.d", 0) == {}
 
 
 def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
@@ -185,6 +185,35 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert record_scan.vocabulary(copy) == "mark"
   del good[400], good[300]
   assert _records(copy) == good
+
+
+def test_files_are_searched_for_corrupt_records_only_once(
+  path, tmp_path, monkeypatch
+):
+  other = shutil.copy(path, f"{tmp_path}/other")
+  _flip(path, _starts(path)[7] + 20)
+  scan, scanned = record_scan.scan, []
+  monkeypatch.setattr(
+    record_scan, "scan", lambda p, *given: scanned.append(p) or scan(p, *given)
+  )
+
+  def drop(*paths):
+    del scanned[:]
+    return record_scan.drop_corrupt(paths, SCHEMA, str(tmp_path / "out"), 1)
+
+  copies = drop(path, other)
+  assert scanned == [path, other, path]  # the last scan writes the copy
+  assert drop(path, other) == copies
+  assert not scanned
+  os.remove(copies[path])
+  assert drop(path) == copies
+  assert scanned == [path]
+  os.utime(other, (1, 1))
+  assert drop(path, other) == copies
+  assert scanned == [other]
+  (tmp_path / "out/corrupt-records.json").write_text("[")
+  assert drop(path, other) == copies
+  assert scanned == [path, other, path]
 
 
 def test_copies_of_two_files_with_the_same_name_have_different_names(
