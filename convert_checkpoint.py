@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_is_new, check_writable, common, flag
+from cli.settings import Settings, check_is_new, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
@@ -70,7 +70,7 @@ class ConversionSettings(Settings):
 def check_flags(settings: ConversionSettings) -> None:
   settings.check_file("bert_config_file")
   settings.check_file("vocab_file")
-  check_writable(settings.output, "output")
+  files.check_writable(settings.output, "output")
   output = settings.output
   if files.exists(output) and not files.is_folder(output):
     raise NotADirectoryError(f"--output={output} is a file: name a folder")

@@ -77,7 +77,7 @@ def main(settings: PageSettings) -> None:
 
 def _restore(settings: PageSettings):
   """Restores the model and its Answers, as a serving.export.ServedModel."""
-  from training import checkpoint
+  from training import run_folder
 
   entry = checkpoint_files.run_of(settings.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
@@ -87,7 +87,7 @@ def _restore(settings: PageSettings):
   served = restore(folder)
   if settings.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
     path = checkpoint_files.find_checkpoint(settings.model)
-    checkpoint.restore_strict(served.model, path)
+    run_folder.restore_trained(served.model, path)
   return served
 
 
@@ -97,7 +97,7 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
   from serving.export import ServedModel
   from tasks.features.answers import Answers as Vectors
   from tasks.pretraining import answers
-  from training import checkpoint
+  from training import run_folder
 
   files = find_model(settings.model)
   path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
@@ -111,7 +111,7 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
   else:
     model = models.layer_outputs(config, [-1])
     served = ServedModel(model, Vectors(text_config, "mean"))
-  checkpoint.restore_strict(served.model, path)
+  run_folder.restore_trained(served.model, path)
   return served
 
 

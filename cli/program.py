@@ -52,8 +52,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
         if writes_files:
           signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         for step in steps:
-          status = step(values)
-        return status
+          step(values)
     except Exception as error:
       message = describe_full_disk(error)
       if not message and is_user_error(error):
@@ -71,8 +70,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   start_up.silence_tensorflow()
-  start_up.hide_unused_libraries()
-  start_up.collect_garbage_rarely()
+  start_up.start_sooner()
   app.run(guarded, flags_parser=partial(_parse, kind))
 
 

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import re
-import tempfile
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -276,32 +275,13 @@ def from_line(argument: str) -> str:
 # --- Checks of files that flags name -----------------------------------------
 
 
-def check_writable(path: str, name: str) -> None:
-  """Raises OSError if the path in flag `name` cannot take new files.
-
-  Without such a folder, its nearest existing parent must take new files.
-  """
-  if files.is_remote(path):
-    return files.check_writable(path)
-  absolute = Path(os.path.abspath(path))
-  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
-  parent = next(folder for folder in folders if folder.exists())
-  if not parent.is_dir():
-    raise NotADirectoryError(f"--{name}={path}: {parent} is not a folder")
-  try:  # root has all permissions, but some folders take no files
-    tempfile.TemporaryFile(dir=parent).close()
-  except OSError:
-    message = f"--{name}={path}: {parent} cannot be written to"
-    raise PermissionError(message) from None
-
-
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
   """Checks --output_file: writable, not in `inputs`, new unless `overwrite`."""
   check_disjoint(inputs, path)
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:
     raise OSError(f"--output_file={path} is not a regular file: name another")
-  check_writable(path, "output_file")
+  files.check_writable(path, "output_file")
   if not overwrite:
     check_is_new(path)
 

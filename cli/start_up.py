@@ -44,13 +44,18 @@ def silence_xla() -> None:
       getattr(loaded, name, lambda level: None)(2)  # errors only
 
 
-def hide_unused_libraries() -> None:
-  """Keeps Keras and TensorFlow from importing libraries that no program needs.
+def start_sooner() -> None:
+  """Hides libraries that no program needs, and collects garbage rarely.
 
-  If the libraries are installed, this saves 1.6 of 5 s that imports take.
+  Keras and TensorFlow do not import the hidden libraries. If the libraries are
+  installed, this saves 1.6 of 5 s that imports take. Rare garbage collections
+  save 0.8 s up to the first training step. Skipping the last collection, at the
+  exit, saves 1.1 s.
   """
   if _Hidden not in sys.meta_path:
     sys.meta_path.insert(0, _Hidden)
+  gc.set_threshold(100_000, 50, 100)
+  atexit.register(gc.freeze)
 
 
 class _Hidden:
@@ -64,13 +69,3 @@ class _Hidden:
     importer = frame.f_globals["__name__"] if frame else ""
     if importer.startswith(("keras.", "tensorflow.")):
       raise ModuleNotFoundError(f"{name} is hidden from {importer}", name=name)
-
-
-def collect_garbage_rarely() -> None:
-  """Makes garbage collections rare, and skips the last one at the exit.
-
-  Rare collections save 0.8 s up to the first training step. Skipping the last
-  collection saves 1.1 s.
-  """
-  gc.set_threshold(100_000, 50, 100)
-  atexit.register(gc.freeze)

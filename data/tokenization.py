@@ -181,13 +181,6 @@ def names() -> list[str]:
   return [f"vocab{ending}" for ending in KINDS]
 
 
-def open_saved(folder: str, do_lower_case: bool) -> Tokenizer:
-  """Opens the tokenizer that Tokenizer.save wrote to a folder."""
-  paths = [os.path.join(folder, name) for name in names()]
-  path = next(filter(files.exists, paths), paths[0])
-  return open_tokenizer(path, do_lower_case)
-
-
 # --- Characters and letter cases -------------------------------------------
 
 

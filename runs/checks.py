@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from absl import logging
 
-from cli.settings import check_writable
 from data import labels, tokenization
 from modeling.config import BertConfig
 from runs import model_files, trained_model
@@ -79,7 +78,7 @@ def check_export(settings: Export, dtype: str) -> None:
       f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
       "train first, then export in a separate run without --dtype"
     )
-  check_writable(settings.export_dir, "export_dir")
+  files.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
 
 
@@ -144,7 +143,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   Without --vocab_file a run reads no text, so that letter case does not matter.
   Raises ValueError if flags do not fit, OSError for a read-only folder.
   """
-  check_writable(settings.output_dir, "output_dir")
+  files.check_writable(settings.output_dir, "output_dir")
   checkpoint_files.check_listed(settings.output_dir)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
     entry = checkpoint_files.run_of(own)

@@ -10,7 +10,6 @@ from absl import logging
 
 from cli import start_up
 from data import batching
-from runs import checks
 from runs.settings import Devices, Training
 from storage import UserError
 
@@ -20,10 +19,8 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
 
   Default: mirrored with several GPUs, otherwise one device. Call this function
   before TensorFlow uses a device. Later, workers can no longer connect, and the
-  logical CPU devices are fixed. Raises ValueError for contradictions or a
-  missing TPU.
+  logical CPU devices are fixed. Raises ValueError for a missing TPU.
   """
-  checks.check_devices(settings)
   start_up.silence_xla()
   tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
   if settings.deterministic:

@@ -106,9 +106,7 @@ def fine_tune(task: Task[S, R]) -> None:
   if task.settings.is_sweep:
     mark = _fingerprint(task.examples, "train", "dev")
     task = replace(task, settings=sweep.run_sweep(task.settings, mark))
-  run = start(task.settings)
-  settings = run.settings
-  task = replace(task, settings=settings)
+  run, settings = start(task.settings), task.settings
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -195,7 +193,7 @@ def train(
     if best:
       best.update(step, scores, model)
       if best.is_final:
-        run.end_training()
+        run.training.end()
   if best:
     Checkpoints(run_folder.best_folder(settings.output_dir)).log_all()
 
@@ -231,8 +229,9 @@ def _write_page(task, evaluation, split, data, step):
   if not np.isfinite(values).all():
     logging.warning("the loss is not finite: there is no run.html")
     return
-  judged = [*evaluation.judged]
-  if not (judged and processes.is_chief()) or settings.dry_run:
+  if settings.dry_run or not processes.is_chief():
+    return
+  if not (judged := [*evaluation.judged]):
     return
   folder, suffix = settings.output_dir, split.removeprefix("dev")
   if not task.has_table:

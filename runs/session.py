@@ -24,7 +24,6 @@ from serving.export import ServedModel
 from serving.formats import FORMATS
 from storage import record_scan
 from training import (
-  checkpoint,
   checkpoint_files,
   loop,
   optimization,
@@ -54,12 +53,11 @@ class Run(Generic[T_co]):
     set_dtype_policy(settings.dtype)
     one_hot = config.use_one_hot_embeddings or settings.on_tpu
     self.config = replace(config, use_one_hot_embeddings=one_hot)
-    # bert_config.json may set the attention, too: run.json records the result.
-    self.settings = settings.replace(attention=self.config.attention)
+    self.settings = settings
     keep = settings.keep_checkpoint_max
     self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
-    self._training: loop.Training
+    self.training: loop.Training  # while `train` runs
 
   def train(
     self,
@@ -86,17 +84,17 @@ class Run(Generic[T_co]):
     `evaluate_last` yields the last step, too.
     """
     settings = self.settings
-    if source.packing:
-      model = models.packed(model)
-    steps = num_train_steps, num_warmup_steps
-    schedule = optimization.WarmupLinearDecay(settings.learning_rate, *steps)
+    model = models.packed(model) if source.packing else model
     compiled = not (reason := why_uncompiled(settings, model))
     text = f"does not compile the complete step: {reason}"
     text = "compiles the step" if compiled else text
     logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
-    step = self._train_step(model, objective, schedule, compiled)
-    is_chief = processes.is_chief()
-    data = _fingerprints(source.files, examples) if is_chief else {}
+    steps = num_train_steps, num_warmup_steps
+    step = self._train_step(model, objective, steps, compiled)
+    is_chief, data = processes.is_chief(), {}
+    if is_chief:
+      data = run_json.fingerprints(source.files)
+      data |= {"the examples": examples} if examples else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:
@@ -106,7 +104,7 @@ class Run(Generic[T_co]):
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
     given = settings.train_batch_size, self.seed, settings.group_by_length
     skip = int(step.examples.numpy())
-    self._training = loop.Training(
+    self.training = loop.Training(
       step,
       lambda context: source.train_batches(
         *given, few_shapes=compiled, skip=skip, context=context
@@ -118,13 +116,9 @@ class Run(Generic[T_co]):
       source=source,
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
-      yield from self._training
+      yield from self.training
     if is_chief:
       self.checkpoints.log_all()
-
-  def end_training(self) -> None:
-    """Ends `train` at the step just yielded, and saves a checkpoint."""
-    self._training.end()
 
   def _plan(self, num_train_steps, evaluate_last):
     settings = self.settings
@@ -144,7 +138,8 @@ class Run(Generic[T_co]):
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
     result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
-      flags = settings.to_dict()
+      # bert_config.json may set the attention, too.
+      flags = settings.to_dict() | {"attention": self.config.attention}
       mark = checks.vocabulary_mark(settings, source.files)
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
       entry = run_json.make(settings.program, flags, self.seed, data)
@@ -152,12 +147,13 @@ class Run(Generic[T_co]):
       entry |= {"vocabulary": mark} if mark else {}
       run_json.append(settings.output_dir, entry)
       model_files.save_command(settings, self.seed)
-      result.add_text("run", json.dumps(entry, indent=1))
+      text = f"```\n{json.dumps(entry, indent=1)}\n```"
+      report.summarize(settings.output_dir, {"run": text}, 0)
     return result
 
-  def _train_step(self, model, objective, schedule, compiled):
+  def _train_step(self, model, objective, steps, compiled):
     settings = self.settings
-    trained = checkpoint.trainable_variables(model)
+    trained = {v.path: v.value for v in model.trainable_variables}
     logging.info(
       "%s parameters, %s of them trained",
       f"{model.count_params():,}",
@@ -176,7 +172,7 @@ class Run(Generic[T_co]):
         lr_multipliers=multipliers,
         joins_all=compiled,
       ),
-      schedule,
+      optimization.WarmupLinearDecay(settings.learning_rate, *steps),
       batch_size=settings.train_batch_size,
       seed=self.seed,
       dropout_seeds=DropoutSeeds,
@@ -206,12 +202,6 @@ class Run(Generic[T_co]):
       exports.save(settings.needed("export_dir"), served, formats)
     with self.strategy.scope():
       run_folder.wait_for_chief()
-
-
-def _fingerprints(paths, examples):
-  """Fingerprints by file, and of the examples."""
-  data = run_json.fingerprints(paths)
-  return data | ({"the examples": examples} if examples else {})
 
 
 def load(

@@ -75,8 +75,7 @@ def run_sweep(settings: T, examples: str = "") -> T:
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
-    _copy_best(folder, output_dir)
-    run_json.copy_last_entry(output_dir, folder, ensemble=settings.ensemble)
+    _copy_best(folder, output_dir, settings.ensemble)
   # Several workers need a seed even to evaluate.
   return settings.replace(
     several={}, do_train=False, keep_best=True, seed=first
@@ -110,14 +109,19 @@ def _copy_labels(source, target):
     )
 
 
-def _copy_best(source, target):
+def _copy_best(source, target, ensemble):
+  """Copies a trial's results, and its entry of run.json with --ensemble."""
   _copy_labels(source, target)
   for name in labels.THRESHOLD_FILES:
     path = os.path.join(source, name)
     if files.exists(path):
       tf.io.gfile.copy(path, os.path.join(target, name), True)
-  source, target = map(run_folder.best_folder, (source, target))
-  files.remove_folder(target)  # an earlier sweep left it
-  tf.io.gfile.makedirs(target)
-  for name in files.list_folder(source):
-    tf.io.gfile.copy(os.path.join(source, name), os.path.join(target, name))
+  best, copied = map(run_folder.best_folder, (source, target))
+  files.remove_folder(copied)  # an earlier sweep left it
+  tf.io.gfile.makedirs(copied)
+  for name in files.list_folder(best):
+    tf.io.gfile.copy(os.path.join(best, name), os.path.join(copied, name))
+  for entry in run_json.read(source)[-1:]:
+    entry["flags"]["ensemble"] = ensemble
+    if [entry] != run_json.read(target)[-1:]:
+      run_json.append(target, entry)

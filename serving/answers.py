@@ -7,6 +7,7 @@ the classes have names.
 
 import json
 import os
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -106,16 +107,26 @@ class TextModel:
 
   def __call__(self, examples: Sequence[Texts]) -> list[dict]:
     """Answers examples, dicts from an input to a text or a list of texts."""
-    encoded = []
+    return list(self.stream(examples))
+
+  def stream(self, examples: Iterable[Texts]) -> Iterator[dict]:
+    """Yields each answer as soon as the engine has the example's outputs."""
+    encoded = deque[Encoded]()
 
     def rows():
       for texts in examples:
         encoded.append(self.answers.encode(texts))
         yield from encoded[-1].rows
 
-    outputs = iter([*self.engine.run(rows())])  # this fills `encoded`
-    decode = self.answers.decode
-    return [decode(x, list(islice(outputs, len(x.rows)))) for x in encoded]
+    outputs = iter(self.engine.run(rows()))  # this fills `encoded`
+    for output in outputs:
+      while not (first := encoded.popleft()).rows:
+        yield self.answers.decode(first, [])
+      yield self.answers.decode(
+        first, [output, *islice(outputs, len(first.rows) - 1)]
+      )
+    for left in encoded:  # without rows
+      yield self.answers.decode(left, [])
 
   def warm_up(self) -> dict:
     """Warms the engine up, and answers a short text."""
@@ -265,8 +276,10 @@ def load(folder: str) -> tuple[str, TextConfig, dict[str, Any]]:
   try:
     settings = textfiles.read_json(os.path.join(folder, TASK_FILE))
     tokenizer = textfiles.read_json(os.path.join(folder, _TOKENIZER_FILE))
+    paths = [os.path.join(folder, name) for name in tokenization.names()]
+    path = next(filter(files.exists, paths), paths[0])
     config = TextConfig(
-      tokenization.open_saved(folder, tokenizer["do_lower_case"]),
+      tokenization.open_tokenizer(path, tokenizer["do_lower_case"]),
       tokenizer["model_max_length"],
       list(labels.load(folder)) if labels.exist(folder) else None,
     )

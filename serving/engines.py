@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -51,8 +52,13 @@ class Batches:
       if shape[1:2] == [-1]
     }
 
-  def run(self, rows: Iterable[Row]) -> list[Outputs]:
-    rows = list(rows)
+  def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
+    """See answers.Engine. Memory holds the outputs of few batches."""
+    iterator = iter(rows)
+    while part := list(islice(iterator, 4 * self.max_rows)):
+      yield from self._run_part(part)
+
+  def _run_part(self, rows: Sequence[Row]) -> list[Outputs]:
     results: list[Outputs] = [{} for _ in rows]
     for indices in batches(rows, self.max_tokens, self.max_rows):
       outputs = self._call(answers.stack([rows[i] for i in indices]))

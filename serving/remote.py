@@ -21,6 +21,16 @@ class RemoteError(OSError):
   """A server does not answer, or answers with an error."""
 
 
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+  """Makes a redirection an error: it would lose the body and the password."""
+
+  def redirect_request(self, *_):
+    return None
+
+
+_opener = urllib.request.build_opener(_NoRedirection)
+
+
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
@@ -72,12 +82,16 @@ class RemoteEngine(Batches):
   def _fetch(self, path, body=None):
     url = urllib.parse.quote(self.url + path, safe="%:/?&=[]@")
     request = urllib.request.Request(url, body)
-    if self._login:  # not for the target of a redirection
-      request.add_unredirected_header("Authorization", f"Basic {self._login}")
+    if self._login:
+      request.add_header("Authorization", f"Basic {self._login}")
     try:
-      with urllib.request.urlopen(request, timeout=self._timeout) as response:
+      with _opener.open(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))
     except urllib.error.HTTPError as error:
+      if target := error.headers.get("Location"):
+        target = urllib.parse.urljoin(url, target).removesuffix(path)
+        text = f"{self.url} redirects to another URL: give {target}"
+        raise UserError(text) from None
       text = error.read(1 << 16).decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError):
         text = str(json.loads(text)["error"])  # some servers send an object

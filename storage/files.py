@@ -8,10 +8,12 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from storage import UserError, setting
@@ -211,8 +213,22 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
     raise
 
 
-def check_writable(path: str) -> None:
-  """Raises OSError if files cannot be written beside a remote `path`."""
+def check_writable(path: str, flag: str) -> None:
+  """Raises OSError if the path in setting `flag` cannot take new files.
+
+  If there is no such folder, its nearest existing parent must take new files.
+  """
+  if not is_remote(path):
+    absolute = Path(os.path.abspath(path))
+    folders = [absolute] * absolute.is_dir() + [*absolute.parents]
+    parent = next(folder for folder in folders if folder.exists())
+    text = f"{setting(flag, path)}: {parent}"
+    if not parent.is_dir():
+      raise NotADirectoryError(f"{text} is not a folder")
+    try:  # root has all permissions, but some folders take no files
+      return tempfile.TemporaryFile(dir=parent).close()
+    except OSError:
+      raise PermissionError(f"{text} cannot be written to") from None
   exists(path)  # raises OSError for an unknown scheme
   probe = f"{path}.probe-{secrets.token_hex(4)}"
   try:

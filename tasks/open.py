@@ -1,6 +1,7 @@
 """Predictor opens an export or a trained model as a function of texts."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
 from importlib import import_module
@@ -202,15 +203,16 @@ class Predictor:
         options[name] = absolute(os.fspath(value))
     self._source = partial(Predictor, absolute(path), **options)
     if path.startswith(("http://", "https://")):
+      shown = re.sub("//[^/]*@", "//", path)  # without a password
       if engine != "auto":
         changes["engine"] = engine
       if changes:
-        raise UserError(f"{path} is a URL: leave out {', '.join(changes)}")
+        raise UserError(f"{shown} is a URL: leave out {', '.join(changes)}")
       if timeout <= 0:
         raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
       if files is None:
         raise UserError(
-          f"{path} is a URL: name the folder of its export, {setting('files')}"
+          f"{shown} is a URL: name the folder of its export, {setting('files')}"
         )
       own = load_answers(os.fspath(files))
       self._answer = remote.text_model(path, own, timeout)

@@ -179,6 +179,7 @@ def test_flags_become_arguments_of_the_predictor(monkeypatch, flags, expected):
   ("model", "message"),
   [
     ("http://a/b", "http://a/b is a URL: name"),  # needs --files
+    ("http://x:pw@a/b", "http://a/b is a URL: name the folder"),
     ("/nowhere", "/nowhere is not a folder"),
     ("http://a --engine=litert", "http://a is a URL: leave out engine"),
     ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),

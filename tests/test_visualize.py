@@ -80,14 +80,33 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   flags = programs.defaults("run_classifier") | flags
   entry = {"program": "run_classifier", "flags": flags}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
+  _add_averages(str(best / "b.ckpt"))
   weights = []
   for model in (tmp_path, best, best / "a.ckpt", best / "b.ckpt"):
     settings = programs.arguments("visualize", model=str(model), text="a")
     served = stages.program("visualize")._restore(settings)
     assert served.answers.task == "classification"
-    weights.append(served.model.get_weights()[0].tolist())
+    weights.append(served.model.get_weights()[0].ravel().tolist())
   # b.ckpt is not the checkpoint that `checkpoint` names.
   assert weights[0] == weights[1] == weights[2] != weights[3]
+  assert {*weights[3]} == {5.0}
+
+
+def _add_averages(prefix):
+  """Adds moving averages, all 5, to the variables of a checkpoint."""
+  values = checkpoint.Reader(prefix)
+  plain = {name: values[name] for name in values.shapes}
+  averages = {k + checkpoint.AVERAGE: v * 0 + 5 for k, v in plain.items()}
+  checkpoint.write(prefix, plain | averages)
+
+
+@pytest.mark.parametrize("make", [models.pretrainer, models.encoder])
+def test_the_page_shows_the_moving_averages_like_predictor(tmp_path, make):
+  prefix = str(_write(tmp_path, make) / "a.ckpt")
+  _add_averages(prefix)
+  args = programs.arguments("visualize", model=prefix, text="a")
+  served = stages.program("visualize")._restore(args)
+  assert all((w == 5).all() for w in served.model.get_weights())
 
 
 def test_decomposed_texts_are_reported(folder, tmp_path):

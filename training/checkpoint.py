@@ -43,11 +43,6 @@ def variables(model) -> dict[str, tf.Variable]:
   return {variable.path: variable.value for variable in model.weights}
 
 
-def trainable_variables(model) -> dict[str, tf.Variable]:
-  """Returns the trained variables of a Keras model by name."""
-  return {v.path: v.value for v in model.trainable_variables}
-
-
 def is_head(name: str) -> bool:
   """True if a variable with this name is part of a fine-tuning head."""
   return not _NO_HEAD.search(name)

@@ -82,8 +82,9 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
-  last = run_json.read(folder)[-1:]
-  if prefer_best or any(run_json.keeps_best(entry["flags"]) for entry in last):
+  last = (run_json.read(folder) or [{"flags": {}}])[-1]["flags"]
+  has_best = last.get("keep_best") or last.get("early_stopping_patience")
+  if prefer_best or has_best:
     return best or newest
   return newest or best
 

@@ -49,9 +49,6 @@ class Report:
     self._is_compiled = False
     self.restart_clock()
 
-  def add_text(self, name: str, text: str) -> None:
-    _summarize(_writer(self.directory), {name: f"```\n{text}\n```"}, 0)
-
   def restart_clock(self) -> None:
     """Excludes the time since the last step from the speed."""
     self._clock = time.monotonic()
@@ -76,7 +73,7 @@ class Report:
     for name, pair in sums.items():
       self._sums[name] += pair
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
-    _summarize(_writer(self.directory), steps.means(sums) | speed, step)
+    summarize(self.directory, steps.means(sums) | speed, step)
     if now >= self._next:
       self.log()
 
@@ -113,9 +110,8 @@ def write_evaluation(
   """
   prefix = os.path.join(folder, "eval")
   write_results(f"{prefix}_results{suffix}.txt", results, step)
-  writer = _writer(prefix + suffix)
-  _summarize(writer, results, step)
-  writer.flush()
+  summarize(prefix + suffix, results, step)
+  _writer(prefix + suffix).flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
   # In classification, `loss` is a mean over batches, and `eval_loss` over
   # examples. The curve shows `eval_loss`.
@@ -141,9 +137,9 @@ def _writer(directory):
   return tf.summary.create_noop_writer()
 
 
-def _summarize(writer, values, step):
+def summarize(directory: str, values: Mapping, step: int) -> None:
   """Adds numbers and texts like tf.summary, but needs no TensorBoard."""
-  with writer.as_default(step=step):
+  with _writer(directory).as_default(step=step):
     for name, value in values.items():
       is_text = isinstance(value, str)
       plugin = {"plugin_name": "text" if is_text else "scalars"}

@@ -109,8 +109,7 @@ class Checkpoints:
   def load(self, model, init_checkpoint: str | None) -> int:
     """Restores a model from the newest checkpoint or init_checkpoint.
 
-    Loads moving averages, if there are any. Returns the number of updates in
-    the checkpoint. Raises ValueError if no checkpoint fits the model.
+    Like `restore_trained`. Raises ValueError if no checkpoint fits the model.
     """
     wait_for_chief()
     own = self.newest_readable()
@@ -120,15 +119,9 @@ class Checkpoints:
         f"no checkpoint in {setting('output_dir', self.directory)} and no "
         f"{setting('init_checkpoint')}: train first, or name one"
       )
-    reader = checkpoint.open_reader(path)
-    targets = checkpoint.variables(model)
     if own:
-      _check_complete(reader, targets)
-    if fresh := checkpoint.restore(model, path):
-      raise _untrained(path, fresh[0])
-    averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
-    reader.assign({k: v for k, v in averages.items() if k in reader})
-    return int(reader["global_step"]) if "global_step" in reader else 0
+      _check_complete(checkpoint.Reader(own), checkpoint.variables(model))
+    return restore_trained(model, path)
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
     """Writes `model.ckpt-<step>` if this is the chief; returns the prefix."""
@@ -170,6 +163,20 @@ class Checkpoints:
     if len(prefixes) > 1:
       size += f"; {setting('keep_checkpoint_max', self.keep)}"
     logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
+
+
+def restore_trained(model, path: str) -> int:
+  """Restores a model from a checkpoint; returns the number of its updates.
+
+  Restores the moving averages of variables that have one. Raises ValueError if
+  the checkpoint lacks a variable.
+  """
+  if fresh := checkpoint.restore(model, path):
+    raise _untrained(path, fresh[0])
+  reader, targets = checkpoint.open_reader(path), checkpoint.variables(model)
+  averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
+  reader.assign({k: v for k, v in averages.items() if k in reader})
+  return int(reader["global_step"]) if "global_step" in reader else 0
 
 
 def check_head(path: str) -> None:

@@ -66,29 +66,11 @@ def path_of(entry: Mapping, name: str) -> str | None:
   return path
 
 
-def copy_last_entry(output_dir: str, other_dir: str, **flag_values) -> None:
-  """Copies other_dir's last entry to the end of output_dir's run.json.
-
-  `flag_values` replace the entry's flags. Does nothing if the last entry of
-  output_dir already equals this entry.
-  """
-  for entry in read(other_dir)[-1:]:
-    entry["flags"] |= flag_values
-    if [entry] != read(output_dir)[-1:]:
-      append(output_dir, entry)
-
-
 def append(output_dir: str, entry: dict) -> None:
   """Appends an entry to a folder's run.json."""
   entries = [*read(output_dir), entry]
   path = os.path.join(output_dir, NAME)
   files.write_text(path, json.dumps(entries, indent=1) + "\n")
-
-
-def keeps_best(flag_values: Mapping) -> bool:
-  """True if a run with these flags saves the best checkpoint."""
-  patience = flag_values.get("early_stopping_patience") or 0
-  return bool(flag_values.get("keep_best")) or patience > 0
 
 
 def versions() -> dict[str, str]:

@@ -2,25 +2,25 @@
 
 from cli import start_up
 
-start_up.hide_unused_libraries()  # like every program
-start_up.collect_garbage_rarely()
+start_up.start_sooner()  # like every program
 
 import tensorflow as tf
 
 from benchmarks import cases
 from benchmarks.worker import Answer
 from modeling import losses, models, tracing
-from training import checkpoint, optimization
+from training import optimization
 from training.step import TrainStep, set_dtype_policy
 
 
 def make_train_step(case: cases.Case) -> TrainStep:
   set_dtype_policy(case.dtype)
   model = models.pretrainer(case.config)
+  trained = {v.path: v.value for v in model.trainable_variables}
   return TrainStep(
     model,
     losses.pretraining(),
-    optimization.AdamWeightDecay(checkpoint.trainable_variables(model)),
+    optimization.AdamWeightDecay(trained),
     optimization.WarmupLinearDecay(1e-4, 10**6),
     batch_size=case.batch,
     dropout_seeds=tracing.DropoutSeeds,

@@ -182,7 +182,8 @@ class App:
     if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
       message = "the body is compressed: send JSON without Content-Encoding"
       raise RestError(message, 415)
-    return await self._predict(model, name, number, verb.lower(), body)
+    call = name, number, verb.lower(), body
+    return await self._predict(model, *call, receive)
 
   def _status(self, model, name, number, metadata):
     if metadata and model:
@@ -204,7 +205,7 @@ class App:
       rows.append({"version": f"{each}", "state": state, "status": status})
     return _of_json({"model_version_status": rows})
 
-  async def _predict(self, model, name, number, method, body):
+  async def _predict(self, model, name, number, method, body, receive):
     document = await _convert(len(body), rest.parse, body)
     if not model:
       raise RestError(f"there is no model {name}", 404)
@@ -218,7 +219,7 @@ class App:
         raise RestError(f":{method} is not supported: use :predict")
       examples = await _convert(len(body), rest.read_inputs, document, specs)
       with contextlib.suppress(Closed):  # `poll` unloaded this version
-        outputs = await self._run(loaded, signature, examples)
+        outputs = await self._run(loaded, signature, examples, receive)
     by_rows = "instances" in document
     size = rest.num_values(outputs)
     content = await _convert(size, rest.write_outputs, outputs, by_rows)
@@ -245,23 +246,31 @@ class App:
       raise RestError(f"the request has more than {limit} bytes ({flag})", 413)
     return bytes(body)
 
-  async def _run(self, version, signature, examples):
+  async def _run(self, version, signature, examples, receive):
     size, limit = len(examples), self._settings.max_queue_size
     if size > limit:
       message = f"the request has {size} texts: send at most {limit} at a time"
       raise RestError(f"{message} ({setting('max_queue_size')})")
+    is_gone = asyncio.create_task(receive())  # returns if the client leaves
     try:
       future = version.workers.submit(version.functions[signature], examples)
+      is_gone.add_done_callback(lambda _: future.cancel())
       async with asyncio.timeout(self._settings.request_timeout):
         return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+      if not is_gone.done():
+        raise
+      raise RestError("client closed request", 499) from None
     except QueueFull:
       message = f"the queue is full ({setting('max_queue_size', limit)})"
       logging.log_every_n_seconds(logging.WARNING, message, 60)
       raise RestError(f"{message}: try again later", 503) from None
-    except TimeoutError:  # cancels the request if it still waits
+    except TimeoutError:  # cancels the request
       flag = setting("request_timeout")
       message = f"the answer did not come in time ({flag})"
       raise RestError(message, 504) from None
+    finally:
+      is_gone.cancel()
 
 
 async def _convert(size, function, *arguments):

@@ -2,9 +2,12 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,10 +19,11 @@ from serving.engines import num_cores
 from serving.server import RestError
 from storage import UserError
 
-# Maps a list of examples to a list of answers, in order.
-Function = Callable[[Sequence[Any]], Sequence[Any]]
+# Maps a list of examples to their answers, in order.
+Function = Callable[[Sequence[Any]], Iterable[Any]]
 Sizes = Histogram | None  # observes the number of examples of each batch
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
+_TURN = 4  # answers of a request before it is another request's turn
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
@@ -60,7 +64,7 @@ class Version:
     rows = {k: Spec("int32", 1 + rank) for k, rank in engine.features.items()}
     self.specs = {"serving_default": texts, SIGNATURE: rows}
     answer_rows = partial(_answer_rows, engine)
-    self.functions = {"serving_default": model, SIGNATURE: answer_rows}
+    self.functions = {"serving_default": model.stream, SIGNATURE: answer_rows}
     answer = model.warm_up()
     answer.pop("entities", None)  # a list of objects is not a tensor
     named = {k: _describe(v) for k, v in answer.items() if v is not None}
@@ -74,7 +78,7 @@ class Version:
     self.workers = Workers(capacity, number, engine.max_rows, sizes)
 
 
-def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
+def _answer_rows(engine, rows: Sequence[Mapping]) -> Iterator[dict]:
   rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
   for row in rows:
     shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
@@ -86,7 +90,7 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> list[dict]:
     if negative := [name for name, value in row.items() if np.any(value < 0)]:
       raise RestError(f"{negative[0]} has a negative number: ids begin at 0")
   try:
-    return list(engine.run(rows))
+    yield from engine.run(rows)
   except UserError as error:
     logging.info("rows were refused: %s", error)
     raise RestError(_REFUSED) from None
@@ -130,23 +134,29 @@ class Closed(Exception):
   """The workers take no more requests."""
 
 
-class _Request(NamedTuple):
+@dataclass
+class _Request:
+  """Examples that wait for answers."""
+
   function: Function
   examples: Sequence[Any]
-  future: Future
+  future: Future = field(default_factory=Future)
+  answers: list = field(default_factory=list)
+  left: Iterator | None = None  # answers to compute; None before the first
 
 
 class Workers:
-  """Runs `number` threads that answer the oldest request first.
+  """Runs `number` threads that answer requests in turns, the oldest first.
 
-  A free worker batches requests for the same function, up to `max_rows`
-  examples; `sizes` observes each batch. At most `capacity` examples wait.
+  After a few answers it is the next request's turn, so a small request need not
+  wait for a large one. A free worker batches new requests for the same
+  function, up to `max_rows` examples; `sizes` observes each batch. At most
+  `capacity` examples wait.
   """
 
   def __init__(
     self, capacity: int, number: int, max_rows: int = 1, sizes: Sizes = None
   ):
-    self.queued = 0
     self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
@@ -154,16 +164,22 @@ class Workers:
     for _ in range(number):
       threading.Thread(target=self._work, daemon=True).start()
 
+  @property
+  def queued(self) -> int:
+    """Number of examples whose request waits for its first turn."""
+    with self._changed:
+      new = [r for r in self._waiting if not (r.left or r.future.cancelled())]
+      return sum(len(request.examples) for request in new)
+
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
     """Queues a request, returns its Future. Raises QueueFull or Closed."""
-    request = _Request(function, examples, Future())
+    request = _Request(function, examples)
     with self._changed:
       if self._is_closed:
         raise Closed
       if self.queued + len(examples) > self._capacity:
         raise QueueFull
       self._waiting.append(request)
-      self.queued += len(examples)
       self._changed.notify()
     return request.future
 
@@ -173,46 +189,68 @@ class Workers:
       self._changed.notify_all()
 
   def _work(self):
-    while (batch := self._take()) is not None:
-      requests = [r for r in batch if r.future.set_running_or_notify_cancel()]
-      if requests and self._sizes:
+    while (requests := self._take()) is not None:
+      if self._sizes and not requests[0].left:
         self._sizes.observe(sum(len(r.examples) for r in requests))
-      if requests:
-        _answer(requests)
-      del batch, requests  # frees memory before the next wait
+      if len(requests) > 1:
+        _answer_jointly(requests)
+      elif not _answer_some(requests[0]):
+        with self._changed:
+          self._waiting.append(requests[0])
+          self._changed.notify()
+      del requests  # frees memory before the next wait
 
   def _take(self) -> list[_Request] | None:
-    """Waits for a batch of requests; None after `close`."""
+    """Waits for requests to answer jointly; None after `close`."""
     with self._changed:
-      while not self._waiting:
+      # Nobody waits for the answer of a cancelled request.
+      while not (
+        waiting := [r for r in self._waiting if not r.future.cancelled()]
+      ):
         if self._is_closed:
           return None
         self._changed.wait()
-      first = self._waiting.popleft()
-      requests, size = [first], len(first.examples)
-      others: deque[_Request] = deque()
-      for request in self._waiting:
+      requests, size = waiting[:1], sum(len(r.examples) for r in waiting[:1])
+      self._waiting = deque()
+      for request in waiting[1:]:
         joint_size = size + len(request.examples)
-        if request.function == first.function and joint_size <= self._max_rows:
+        if (
+          joint_size <= self._max_rows
+          and request.function == requests[0].function
+          and not (request.left or requests[0].left)
+        ):
           requests.append(request)
           size = joint_size
         else:
-          others.append(request)
-      self._waiting = others
-      self.queued -= size
+          self._waiting.append(request)
       return requests
 
 
-def _answer(requests: list[_Request]) -> None:
+def _answer_some(request: _Request) -> bool:
+  """Computes the answers of one turn; True if they are the last ones."""
+  try:
+    request.left = request.left or iter(request.function(request.examples))
+    new = [*islice(request.left, _TURN)]
+    request.answers += new
+    if len(new) == _TURN and len(request.answers) < len(request.examples):
+      return request.future.cancelled()
+    with suppress(InvalidStateError):  # cancelled
+      request.future.set_result(request.answers)
+  except Exception as error:
+    with suppress(InvalidStateError):
+      request.future.set_exception(error)
+  return True
+
+
+def _answer_jointly(requests: list[_Request]) -> None:
   examples = [example for r in requests for example in r.examples]
   try:
-    answers = iter(requests[0].function(examples))
-  except Exception as error:
-    if len(requests) == 1:
-      requests[0].future.set_exception(error)
-    else:
-      for request in requests:  # alone, so that only wrong requests fail
-        _answer([request])
+    answers = iter([*requests[0].function(examples)])
+  except Exception:
+    for request in requests:  # alone, so that only wrong requests fail
+      while not _answer_some(request):
+        pass
     return
   for request in requests:
-    request.future.set_result([next(answers) for _ in request.examples])
+    with suppress(InvalidStateError):
+      request.future.set_result([next(answers) for _ in request.examples])

@@ -39,7 +39,6 @@ from training import step as steps
 def pretrain(settings: Settings) -> None:
   """Trains, evaluates and exports, as far as the settings ask."""
   run = Run(settings, model_files.config(settings))
-  settings = run.settings
   if settings.do_train or settings.do_eval:
     is_chief = processes.is_chief()
     with run.strategy.scope():

@@ -211,7 +211,7 @@ def _with_gradients(bert, positions):
       sequence = tf.gather(sequence, POSITIONS, batch_dims=1)
     pooled = outputs["pooled_output"]
     total = tf.reduce_sum(sequence**3) + tf.reduce_sum(pooled**3)
-  variables = checkpoint.trainable_variables(bert)
+  variables = {v.path: v.value for v in bert.trainable_variables}
   gradients = tape.gradient(total, variables)
   gradients = {k: tf.convert_to_tensor(g) for k, g in gradients.items()}
   return len(outputs["encoder_layers"]), sequence, pooled, gradients

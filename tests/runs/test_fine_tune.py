@@ -165,7 +165,6 @@ def test_a_run_on_a_tpu_uses_one_hot_embeddings(
   config = replace(toy.config(), **fields)
   start = Run(_flags(tmp_path, **changes), config)
   assert start.config.use_one_hot_embeddings == expected
-  assert start.settings.attention == "right_to_left"  # run.json records it
 
 
 @pytest.mark.parametrize(
@@ -353,7 +352,6 @@ def _events(monkeypatch):
   events = stages.Events()
 
   def start(settings):
-    settings = settings.replace(attention="of the run")
     return types.SimpleNamespace(
       settings=settings,
       config="config",
@@ -384,14 +382,13 @@ class Staged(Task):
   """A task that appends predictions to the list `examples[split]`."""
 
   metric = "f1"
-  served_model = staticmethod(lambda settings: f"served {settings.attention}")
+  served_model = staticmethod(lambda settings: f"served {settings.program}")
   objective = None
 
   def make_model(self, config):
     return f"model of {config}"
 
   def convert(self, split):
-    assert self.settings.attention == "of the run"
     return f"records of {split}"
 
   def evaluate(self, model, records):
@@ -452,5 +449,5 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
       ("predict", model, split, f"records of {split}", LOADED)
       for split in predicted * predict
     ]
-    expected += [("export", "served of the run")] * export
+    expected += [("export", f"served {program}")] * export
     assert result == expected

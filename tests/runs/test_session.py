@@ -387,6 +387,8 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   for entry in entries:
     assert (entry["vocabulary"], entry["data"]) == ("mark", data)
     assert entry["config"] == toy.config().to_dict()
+    assert args.attention is None
+    assert entry["flags"]["attention"] == "bidirectional"  # of the model
     assert entry["flags"]["vocab_file"] == "of the model"
 
 

@@ -96,7 +96,7 @@ def test_workers_without_a_strategy_for_several_workers_are_refused(
 ):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
-    devices.make_strategy(_flags())
+    checks.check_devices(_flags())
   for flags in (
     {"distribution_strategy": "multi_worker_mirrored"},
     {"distribution_strategy": "tpu"},

@@ -229,6 +229,19 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
 
 
+def test_run_json_of_a_sweep_ends_with_the_entry_of_its_best_trial(tmp_path):
+  folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
+  for folder in folders[1:]:
+    run_json.append(folder, {"flags": {"output_dir": folder}})
+    (tmp_path / folder / "best").mkdir()
+  target, a, b = folders
+  for other in (a, b, b, a):
+    sweep._copy_best(other, target, 2)
+  entries = [entry["flags"] for entry in run_json.read(target)]
+  assert [flags["output_dir"] for flags in entries] == [a, b, a]
+  assert {flags["ensemble"] for flags in entries} == {2}
+
+
 def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
   same = {"learning_rate": (1e-5, 1e-5), "num_seeds": 1}  # one trial
   for flags, message in (

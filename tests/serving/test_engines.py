@@ -154,7 +154,7 @@ def test_a_batch_returns_the_outputs_of_each_row_in_order():
 def test_an_engine_obeys_its_limits_of_tokens_and_rows():
   engine = _Sums()
   engine.max_tokens, engine.max_rows = 1 << 15, 40
-  engine.run([_row(4, masked_lm_positions=np.arange(1))] * 50)
+  list(engine.run([_row(4, masked_lm_positions=np.arange(1))] * 50))
   assert engine.shapes == [(40, 4), (10, 4)]
 
 
@@ -183,7 +183,7 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   model = savedmodel.text_model(every_task["tagging"])
   engine = model.engine
   rows = [_row(length) for length in (3, 8, 9, 12)]
-  expected = engine.run(rows)
+  expected = [*engine.run(rows)]
   model.warm_up()
   assert [*engine._programs] == [(2, 4), (2, 8), (2, 12)]
   calls = []
@@ -232,7 +232,7 @@ def test_a_masked_position_outside_its_row_is_refused(every_task):
   for position in (3, -1, 1 << 20):
     bad = _row(3, masked_lm_positions=np.array([position]))
     with pytest.raises(UserError, match="beyond the tokens of a row"):
-      engine.run([bad, good])
+      list(engine.run([bad, good]))
 
 
 # --- LiteRT ----------------------------------------------------------------
@@ -603,10 +603,13 @@ def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
   with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
     RemoteEngine(url)
   del stub.logins[:]
-  stub.answer = lambda path, _: (302, "/b") if path != "/b" else (404, b"")
-  with pytest.raises(RemoteError, match=f"^{stub.url}: 404"):
+  stub.answer = lambda path, _: (302, "/b/metadata")
+  target = stub.url.removesuffix("/v1/models/a") + "/b$"
+  with pytest.raises(
+    UserError, match=f"redirects to another URL: give {target}"
+  ):
     RemoteEngine(url)
-  assert stub.logins == [f"Basic {login}", None]  # not for a redirection
+  assert stub.logins == [f"Basic {login}"]  # none for the other URL
   with pytest.raises(UserError, match=r"special characters of a password as %"):
     RemoteEngine("http://ann:se[cret@localhost/v1/models/a")
 
@@ -634,7 +637,7 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
   _answer_rows(stub, *answer)
   engine = RemoteEngine(stub.url)
   with pytest.raises(error, match=message):
-    engine.run([_row(1)])
+    list(engine.run([_row(1)]))
 
 
 NO_SIGNATURE = {"metadata": {"signature_def": {"signature_def": {}}}}

@@ -1,5 +1,6 @@
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_paths_with_a_scheme_go_through_gfile():
   files.write_text(other, "c\n")
   assert files.expand(other) == [other]
   files.remove(other)
-  files.check_writable(f"{folder}/out")
+  files.check_writable(f"{folder}/out", "output_file")
   assert files.list_folder(folder) == ["a.txt"]
 
 
@@ -131,9 +132,21 @@ def test_a_scheme_that_tensorflow_does_not_know_is_reported():
   with pytest.raises(OSError, match=r"hf://a/b is no.* convert_checkpoint\.py"):
     files.exists("hf://a/b")
   expected = "s3://bucket/a: .* no file system for s3://, only for .*gs://"
-  for call in (files.exists, files.check_writable, files.open_for_reading):
+  check = partial(files.check_writable, flag="output_file")
+  for call in (files.exists, check, files.open_for_reading):
     with pytest.raises(OSError, match=expected):
       call("s3://bucket/a")
+
+
+def test_an_error_names_the_setting_of_a_read_only_folder(tmp_path):
+  files.check_writable(str(tmp_path / "new" / "file"), "output_file")
+  comm = "/proc/self/comm"  # a writable file in a read-only folder
+  for path, name, error in (
+    ("/proc/x/y", "output_dir", "/proc/x/y: /proc"),
+    (comm, "output_file", f"{comm}:"),
+  ):
+    with pytest.raises(PermissionError, match=f"{name}={error}"):
+      files.check_writable(path, name)
 
 
 def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):

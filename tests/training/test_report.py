@@ -74,7 +74,7 @@ def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
   for name in ("tensorboard", "tensorboard.summary", "tensorboard.summary.v2"):
     monkeypatch.setitem(sys.modules, name, None)
   log = _begun(folders[1], 6)
-  log.add_text("run", "{}")
+  report.summarize(str(folders[1]), {"run": "```\n{}\n```"}, 0)
   log.add_steps(0, 1, {"loss": (0.2, 2)})
   log.end()
   expected, seen = map(list, map(toy.summaries, folders))

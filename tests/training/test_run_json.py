@@ -62,17 +62,6 @@ def test_paths_of_a_run_are_relative_to_its_working_directory():
   assert run_json.path_of({"flags": flags}, "a") == "x/y"
 
 
-def test_run_json_of_a_sweep_ends_with_the_entry_of_its_best_trial(tmp_path):
-  folders = [str(tmp_path / name) for name in ("sweep", "a", "b")]
-  for folder in folders[1:]:
-    run_json.append(folder, {"flags": {"output_dir": folder}})
-  sweep, a, b = folders
-  for other in (a, b, b, a):
-    run_json.copy_last_entry(sweep, other, ensemble=2)
-  names = [e["flags"]["output_dir"] for e in run_json.read(sweep)]
-  assert names == [a, b, a]  # an entry is not repeated at once
-
-
 def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
   tmp_path,
 ):

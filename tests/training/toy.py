@@ -14,7 +14,7 @@ from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from storage import tfrecord
 from tests import small_model
-from training import checkpoint, loop
+from training import loop
 from training.optimization import (
   AdamWeightDecay,
   ExponentialMovingAverage,
@@ -88,7 +88,7 @@ def train_step(
   model = model or bag(dropout)
   if weights is not None:
     model.set_weights(weights)
-  trained = checkpoint.trainable_variables(model)
+  trained = {v.path: v.value for v in model.trainable_variables}
   options = {
     "batch_size": 8,
     "seed": 7,
@@ -171,7 +171,7 @@ def write_records(path, number, seed=0):
 
 def loss_and_gradients(model, batch, seed=(1, 2)):
   """Returns the pre-training loss with dropout, and gradients by path."""
-  variables = checkpoint.trainable_variables(model)
+  variables = {v.path: v.value for v in model.trainable_variables}
   with tf.GradientTape() as tape, DropoutSeeds(tf.constant(seed)):
     outputs = model({name: batch[name] for name in model.input}, training=True)
     terms = losses.pretraining().losses(outputs, batch).values()

@@ -327,6 +327,24 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
   assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 
+def test_a_request_leaves_the_queue_if_its_client_closes_the_connection(
+  tmp_path,
+):
+  path, body = "/v1/models/toy:predict", json.dumps(stand_in.GATED)
+  with stand_in.toy(tmp_path) as client:
+    connections = [client.keep_alive() for _ in range(3)]
+    for number, connection in enumerate(connections):
+      connection.request("POST", path, body)
+      assert client.version.started.wait(10)
+      stand_in.wait_until(lambda n=number: client.version.workers.queued == n)
+    connections[1].close()
+    stand_in.wait_until(lambda: client.version.workers.queued == 1)
+    client.version.gate.set()
+    assert [connections[i].getresponse().status for i in (0, 2)] == [200, 200]
+    metrics = client.request("GET", "/metrics")[2]
+    assert b'serving_requests_total{model="toy",status="499"} 1.0' in metrics
+
+
 def test_running_and_waiting_requests_get_504_after_the_limit(tmp_path):
   settings = stand_in.SETTINGS._replace(request_timeout=1.0)
   with stand_in.toy(tmp_path, settings) as client:

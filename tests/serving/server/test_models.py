@@ -4,6 +4,7 @@ import re
 import threading
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 
@@ -263,7 +264,8 @@ def test_a_model_keeps_the_newest_version_that_can_be_loaded(
 def test_metrics_sum_the_queues_of_all_versions_and_name_the_newest_one(folder):
   model = _model(folder, num_versions=2)
   for number, queued in ((9, 2), (10, 3)):
-    model.versions[number].workers.queued = queued
+    workers = SimpleNamespace(queued=queued)
+    model.versions[number] = SimpleNamespace(workers=workers)
   text = Metrics().text({"mrpc": model}).decode()
   assert 'serving_version{model="mrpc"} 10.0' in text
   assert 'serving_queue_texts{model="mrpc"} 5.0' in text

@@ -152,6 +152,8 @@ class _Model:
       outputs={"logits": [-1, 3]},
     )
 
+  stream = iter
+
   def warm_up(self):
     return {"is_next": None, "is_right": True}
 
@@ -193,7 +195,7 @@ def test_masked_positions_outside_their_row_are_refused(positions):
     assert result["masked_lm_positions"].tolist() == positions
   else:
     with pytest.raises(RestError, match="beyond the tokens of a row"):
-      run([row])
+      next(run([row]))
 
 
 # --- Workers ---------------------------------------------------------------
@@ -297,6 +299,70 @@ def test_a_cancelled_request_does_not_run(workers, busy):
   busy.gate.set()
   assert other.result(10) == ["OTHER"]
   assert busy.calls == [["first"], ["other"]]
+
+
+def _letters(examples):
+  """Yields answers as the worker takes them; records what was computed."""
+  for example in examples:
+    examples.computed.append(example)
+    yield example.upper()
+
+
+class _Examples(list):
+  computed: list  # shared by requests, in the order of computation
+
+
+def _several(*texts):
+  computed: list[str] = []
+  requests = [_Examples(text) for text in texts]
+  for request in requests:
+    request.computed = computed
+  return requests, computed
+
+
+def test_large_requests_take_turns_with_other_requests(monkeypatch):
+  monkeypatch.setattr(module, "_TURN", 2)
+  requests, computed = _several("abcde", "xyz", "q")
+  workers = Workers(capacity=99, number=1)
+  gate = threading.Event()
+  workers.submit(lambda _: [gate.wait(10)], [0])
+  futures = [workers.submit(_letters, request) for request in requests]
+  gate.set()
+  answers = [future.result(10) for future in futures]
+  assert answers == [[*"ABCDE"], [*"XYZ"], ["Q"]]
+  assert "".join(computed) == "abxyqcdze"
+  workers.close()
+
+
+def test_a_running_request_ends_if_it_is_cancelled(monkeypatch):
+  monkeypatch.setattr(module, "_TURN", 1)
+  [request], computed = _several("abc")
+  workers = Workers(capacity=9, number=1)
+  begun, gate = threading.Event(), threading.Event()
+
+  def slow(examples):
+    for answer in _letters(examples):
+      begun.set()
+      assert gate.wait(10)
+      yield answer
+
+  future = workers.submit(slow, request)
+  assert begun.wait(10)
+  assert future.cancel()
+  gate.set()
+  assert workers.submit(list, ["z"]).result(10) == ["z"]
+  assert computed == ["a"]
+  workers.close()
+
+
+def test_cancelled_requests_leave_their_place_in_the_queue(workers, busy):
+  futures = [workers.submit(busy, ["a"] * 4) for _ in range(2)]
+  assert workers.queued == 8
+  assert futures[0].cancel()
+  assert workers.queued == 4
+  fresh = workers.submit(busy, ["b"] * 4)
+  busy.gate.set()
+  assert (futures[1].result(10), fresh.result(10)) == (["A"] * 4, ["B"] * 4)
 
 
 def test_close_refuses_new_requests_but_answers_waiting_requests(workers, busy):
