@@ -273,8 +273,8 @@ def drop_corrupt(
   store, known = os.path.join(folder, "corrupt-records.json"), {}
   with suppress(Exception):  # missing or corrupt: remote files raise many types
     known = textfiles.read_json(store)
-  found = _find_errors(paths, schema, known)
-  errors = [error for path in paths for error in found[path][1]]
+  current = _find_errors(paths, schema, known)
+  errors = [error for path in paths for error in current[path][1]]
   for _, error, remedy in errors:
     if remedy == _MAKE_AGAIN:
       raise UserError(f"{error}. {remedy}")
@@ -291,14 +291,14 @@ def drop_corrupt(
     key = zlib.crc32(files.absolute(path).encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
-    if known.get(path) is found[path] and files.exists(copy):
+    if known.get(path) is current[path] and files.exists(copy):
       continue
     records = (record.data for record in scan(path, schema) if record.data)
     with tfrecord.create(copy, vocabulary(path)) as file:
       if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
-  if found != known:
-    files.write_text(store, json.dumps(found))
+  if current != known:
+    files.write_text(store, json.dumps(current))
   return copies
 
 
@@ -308,8 +308,8 @@ def _find_errors(paths, schema, known):
   states = files.in_threads(
     lambda path: [files.size(path), files.mtime(path), sizes], paths
   )
-  found = dict(known)
+  current = dict(known)
   for path, state in zip(paths, states, strict=True):
-    if path not in found or found[path][0] != state:
-      found[path] = [state, [*_errors([path], schema)]]
-  return found
+    if path not in current or current[path][0] != state:
+      current[path] = [state, [*_errors([path], schema)]]
+  return current
