@@ -16,6 +16,8 @@ import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from absl import logging
 
+from cli.settings import flags_of
+from data import labels
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.classification import examples, glue, named_tasks
@@ -40,11 +42,12 @@ def check_flags(settings: Settings) -> None:
   task = named_tasks.choose(settings)
   start = checks.checkpoint(settings)
   if task.name != named_tasks.CUSTOM:
-    for name in settings.own_flags:
-      raise UserError(
-        f"--{name} is for --task_name=tsv: the columns of {task.name} are "
-        "fixed, and every text has one label or score"
-      )
+    for name in flags_of(named_tasks.OwnFiles):
+      if name in settings.given and settings[name]:
+        raise UserError(
+          f"--{name} is for --task_name=tsv: the columns of {task.name} are "
+          "fixed, and every text has one label or score"
+        )
   elif start and not (settings.do_train and start == settings.init_checkpoint):
     named_tasks.check_text_pairs(settings.text_b_column, start)
     if not settings.is_regression:
@@ -70,7 +73,8 @@ def main(settings: Settings) -> None:
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
   # An ensemble has no thresholds until it is evaluated.
-  are_new = settings.ensemble > 1 and not files.exists(settings.thresholds_file)
+  path = settings.threshold_file(labels.THRESHOLDS)
+  are_new = settings.ensemble > 1 and not files.exists(path)
   fits_thresholds = settings.multi_label and (settings.do_train or are_new)
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")

@@ -22,8 +22,7 @@ from data import labels
 from modeling.config import check_feature_layers
 from runs import checks, training_program
 from storage import UserError
-from tasks.ner import tagging
-from tasks.ner.tagging import Settings
+from tasks.ner.tagging import Read, Settings, find_tags, read_tagged
 
 
 def check_flags(settings: Settings) -> None:
@@ -41,14 +40,15 @@ def check_flags(settings: Settings) -> None:
 def main(settings: Settings) -> None:
   columns = settings.word_column, settings.tag_column
   scheme, path = settings.tag_scheme, settings.train_file
-  find = partial(tagging.find_tags, path, columns, scheme) if path else None
+  read: Read = {}  # the training file also gives the tags
+  find = partial(find_tags, path, columns, read, scheme) if path else None
   start = checks.labels_file(settings)
   tags = labels.choose(settings.output_dir, start, find, settings.do_train)
   if settings.do_train and settings.teacher:
     labels.check_teacher(settings.teacher, labels.load(settings.teacher), tags)
   sentences = {
-    split: tagging.read_tagged(
-      settings[f"{split}_file"], columns, tags, split != "test", scheme
+    split: read_tagged(
+      settings[f"{split}_file"], columns, read, tags, split != "test", scheme
     )
     for split in settings.splits_to_read
   }

@@ -7,6 +7,7 @@ all alike. A ratio compares two contestants in the same round.
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -148,13 +149,9 @@ def _parse(rounds, flags):
       continue
     kind = str if default is None else type(default)
     if kind is list:
-      default, kind = ",".join(default), _words
+      default, kind = ",".join(default), re.compile("[^,]+").findall
     if default:
       text += " (%(default)s)"
     options = {"type": kind, "required": default is None, "help": text}
     parser.add_argument(f"--{name}", default=default, **options)
   return parser.parse_args()
-
-
-def _words(text):
-  return [word for word in text.split(",") if word]

@@ -42,10 +42,8 @@ def contestants(args: contest.Args) -> dict[str, Contestant]:
 
 def measure(args: contest.Args) -> contest.Results:
   pairs, own = serving.examples(args.data, args.examples), contestants(args)
-  size = {}
-  for label, one in own.items():
-    output = subprocess.check_output([one.python, "-c", _SIZE])
-    size[label] = int(output) / 1e6
+  run = subprocess.check_output
+  size = {k: int(run([x.python, "-c", _SIZE])) / 1e6 for k, x in own.items()}
   ask = {"batch_size": 1}
   first = contest.interleave_fresh(own, args.rounds, pairs=pairs[:1], **ask)
   answers = contest.interleave(own, args.rounds, pairs=pairs, **ask)

@@ -7,12 +7,14 @@ their tables between the comments <!-- NAME --> and <!-- /NAME -->.
 import json
 import platform
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from storage import files
+from training import run_json
 
 HERE = Path(__file__).parent
 
@@ -89,23 +91,25 @@ class Table:
     return parts
 
   def _head(self):
-    columns = 1 + self.header.count(" | ")
+    columns = len(self.header.split(" | "))
     return [f"| {self.header} |", "|---" * columns + "|"]
 
 
 def origin() -> dict[str, str | None]:
   """Date, commit and processor, at the start of a measurement."""
-  from training import run_json  # noqa: PLC0415
-
   path = Path("/proc/cpuinfo")
   text = path.read_text(encoding="utf-8") if path.exists() else ""
   match = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
   name = match[1] if match else platform.machine()
   if "avx2" in text and "avx512f" not in text:
     name += " without AVX-512"  # and thus half as many products per second
+  commit = run_json.commit()
+  if commit:  # --publish changes tables and results
+    diff = "git diff --quiet HEAD -- :/ :/!*/results :/!*.md".split()
+    commit = commit[:40] + "+" * subprocess.call(diff, cwd=HERE)
   return {
     "date": time.strftime("%Y-%m-%d"),
-    "commit": run_json.commit(besides=("*/results", "*.md")),
+    "commit": commit,
     "processor": re.sub(r"\((R|TM)\)", "", name),
   }
 

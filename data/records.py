@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -289,15 +289,16 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
 class RecordDataset(TrainingRecords):
   """A file of records with the rows from which the records were made."""
 
-  token_fields: ClassVar[tuple[str, ...]] = TOKENS  # a value for each token
-
   rows: Sequence[Any]  # the example, or the window, of each record
   path: str  # file of the records
   schema: Schema
   multiple: int  # 0: no trimming, and the last batch is padded to full size
+  examples: Sequence[Any] = ()  # if an example may have several records
   # Number of texts by length in tokens before truncation, for `with_packing`.
   lengths: Mapping[int, int] = field(default_factory=dict, kw_only=True)
   packing: Packing | None = field(default=None, kw_only=True)
+  # Fields with a value for each token.
+  token_fields: Sequence[str] = field(default=TOKENS, kw_only=True)
 
   @property
   def sources(self) -> list[Source]:

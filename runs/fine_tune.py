@@ -31,11 +31,11 @@ from training.run_folder import BestCheckpoint, Checkpoints
 from training.step import batch_inputs
 
 S = TypeVar("S", bound=FineTuning)
-R = TypeVar("R", bound=RecordDataset)
+Data = Mapping[str, RecordDataset]  # by split
 
 
 @dataclass(frozen=True)
-class Task(ABC, Generic[S, R]):
+class Task(ABC, Generic[S]):
   """A task, the settings of the run, and the examples that the run reads.
 
   `examples` has examples by split: "train", "dev", "test", or a variant such as
@@ -64,10 +64,10 @@ class Task(ABC, Generic[S, R]):
     return os.path.join(self.settings.output_dir, file)
 
   @abstractmethod
-  def convert(self, split: str) -> R:
+  def convert(self, split: str) -> RecordDataset:
     """Writes and returns the records of a split."""
 
-  def num_examples(self, records: R) -> int:
+  def num_examples(self, records: RecordDataset) -> int:
     """Number of examples in an epoch of training."""
     return len(records.rows)
 
@@ -80,12 +80,14 @@ class Task(ABC, Generic[S, R]):
     """Losses of the training."""
 
   @abstractmethod
-  def evaluate(self, model: keras.Model, records: R) -> Mapping[str, float]:
+  def evaluate(
+    self, model: keras.Model, records: RecordDataset
+  ) -> Mapping[str, float]:
     """Scores a dev set; the result may be an Evaluation, for run.html."""
 
   @abstractmethod
   def predict(
-    self, model: keras.Model, split: str, records: R, step: int
+    self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> Evaluation | None:
     """Writes predictions for a split; `step` is the model's training step.
 
@@ -98,7 +100,7 @@ class Task(ABC, Generic[S, R]):
     """Makes the untrained model for `settings`, and its Answers."""
 
 
-def fine_tune(task: Task[S, R]) -> None:
+def fine_tune(task: Task[S]) -> None:
   """Sweeps, trains, evaluates, predicts and exports, as the settings ask.
 
   Raises ValueError if nothing is trained and --init_checkpoint has no head.
@@ -152,9 +154,7 @@ def start(settings: S) -> Run[S]:
   return run
 
 
-def train(
-  run: Run[S], task: Task[S, R], model: keras.Model, data: Mapping[str, R]
-) -> None:
+def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   With --keep_best, saves the best checkpoint. Raises ValueError if the examples
@@ -199,9 +199,9 @@ def train(
 
 
 def evaluate(
-  task: Task[S, R],
+  task: Task[S],
   model: keras.Model,
-  data: Mapping[str, R],
+  data: Data,
   step: int,
   is_last: bool = False,
 ) -> Mapping[str, float]:

@@ -322,24 +322,24 @@ def _is_same_path(entry, name, path):
   return os.path.realpath(trained) == os.path.realpath(path)
 
 
-def read_trials(output_dir: str) -> list[dict[str, str]]:
-  """Rows of a folder's sweep.tsv, each a dict by column; [] without a file."""
-  path = os.path.join(output_dir, SWEEP_TABLE)
+def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:
+  """Rows of a folder's table, each a dict by column; [] without a file."""
+  path = os.path.join(folder, name)
   if not files.exists(path):
     return []
   text = files.read_text(path)
-  trials = list(csv.DictReader(text.splitlines(), delimiter="\t"))
-  if not text.endswith("\n") or any(None in row.values() for row in trials):
+  rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
+  if not text.endswith("\n") or any(None in row.values() for row in rows):
     raise UserError(
-      f"{path} is cut off: restore it, or remove it; complete trials are not "
+      f"{path} is cut off: restore it, or remove it; complete runs are not "
       "trained again"
     )
-  return trials
+  return rows
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:
   """Folders of a sweep's best trials, best first; ValueError if too few."""
-  trials = read_trials(output_dir)
+  trials = read_table(output_dir)
   if len(trials) < number:
     raise UserError(
       f"--ensemble={number} is more than the {len(trials)} trials in "

@@ -36,7 +36,7 @@ def run_sweep(settings: T, examples: str = "") -> T:
   """
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  rows = model_files.read_trials(output_dir)
+  rows = model_files.read_table(output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
   for row in rows:
     row.setdefault(_EXAMPLES, "")  # which older tables lack

@@ -1,5 +1,6 @@
 """Groups of flags for fine-tuning and long texts."""
 
+import os
 import re
 from dataclasses import dataclass
 from itertools import product
@@ -94,6 +95,12 @@ class FineTuning(Vocabulary, Training):
   def keeps_best(self) -> bool:
     """True if the best evaluated checkpoint is saved and used later."""
     return self.keep_best or self.early_stopping_patience > 0
+
+  def threshold_file(self, name: str) -> str:
+    """Path of thresholds that a run saves; an ensemble has a separate file."""
+    stem, end = os.path.splitext(name)
+    file = f"{stem}{'_ensemble' * (self.ensemble > 1)}{end}"
+    return os.path.join(self.output_dir, file)
 
   @property
   def evaluates_while_training(self) -> bool:

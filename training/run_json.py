@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from pathlib import Path
 
@@ -82,24 +82,21 @@ def versions() -> dict[str, str]:
   return result
 
 
-def commit(besides: Sequence[str] = ()) -> str | None:
-  """Git commit of this code, or None. A "+" at the end marks changed files.
+def commit() -> str | None:
+  """Git commit of this code, or None. A "+" at the end marks changed files."""
 
-  Changes in files that match the patterns `besides` do not count.
-  """
-
-  def git(*words):
+  def git(command):
     return subprocess.run(
-      ["git", "-C", Path(__file__).parent, *words],
+      ["git", "-C", Path(__file__).parent, *command.split()],
       capture_output=True,
       text=True,
       check=True,
     ).stdout.strip()
 
-  excluded = [f":(top,exclude){pattern}" for pattern in besides]
   try:
-    changed = git("status", "-s", "-uno", "--", ":/", *excluded)
-    return git("rev-parse", "HEAD") + ("+" if changed else "")
+    # Another project's repository may contain an installed copy.
+    git(f"ls-files --error-unmatch {Path(__file__).name}")
+    return git("describe --always --abbrev=40 --dirty=+ --exclude=*")
   except (OSError, subprocess.CalledProcessError):
     return None
 

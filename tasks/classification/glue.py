@@ -38,7 +38,7 @@ _ROWS = {
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
-_HALF = 8  # characters of a fingerprint
+_LENGTH = 8  # characters of a fingerprint
 _UNTRAINED = "-"  # fingerprint of a task that was only evaluated
 
 
@@ -49,8 +49,9 @@ class Row(NamedTuple):
   """
 
   score: float
-  mark: str = ""  # of train and dev
-  test_mark: str = ""
+  train: str = ""
+  dev: str = ""
+  test: str = ""
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
@@ -82,14 +83,15 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     written = _submissions(settings.output_dir, name, part.data_dir)
     rows = (row for key, row in values.items() if _is_of(key, name))
     row = next(rows, Row(0.0, _UNTRAINED))
-    is_evaluated = row.mark != _UNTRAINED
-    mark, test_mark = _marks(part, name) if is_evaluated else ("", "")
-    test_changed = is_evaluated and row.test_mark not in ("", test_mark)
+    is_evaluated = row.train != _UNTRAINED
+    marks = _marks(part, name) if is_evaluated else row[1:]
+    test_changed = row.test not in ("", marks[2])
     has_all = all(map(files.exists, written))
     predicts = part.do_predict and (test_changed or not has_all)
     if settings.do_train:  # otherwise the task's run does what the flags say
       if is_evaluated and level == logging.INFO:
-        _warn_of_changes(settings, part, name, row.mark not in ("", mark))
+        changed = row.train and row[1:3] != marks[:2]
+        _warn_of_changes(settings, part, name, changed)
       exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
       part = part.replace(do_train=not is_evaluated, do_export=exports)
@@ -106,8 +108,8 @@ def _is_of(row, name):
   return row.split("-m")[0] == name
 
 
-def _marks(part, name) -> tuple[str, str]:
-  """Fingerprints of the files of train and dev (a half each), and of test."""
+def _marks(part, name) -> tuple[str, ...]:
+  """Fingerprints of the files of train, of dev and of test."""
   marks: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
   for split, source in named_tasks.find(name).splits.items():
     path = os.path.join(part.needed("data_dir"), source.file)
@@ -115,11 +117,8 @@ def _marks(part, name) -> tuple[str, str]:
       with files.open_for_reading(path) as file:
         digest = hashlib.sha256(file.read()).hexdigest()
       marks[split.partition("_")[0]].append(f"{split} {digest}")
-  train, dev, test = (
-    hashlib.sha256(repr(each).encode()).hexdigest()[:_HALF]
-    for each in marks.values()
-  )
-  return train + dev, test
+  texts = (repr(each).encode() for each in marks.values())
+  return tuple(hashlib.sha256(text).hexdigest()[:_LENGTH] for text in texts)
 
 
 def _warn_of_changes(settings, part, name, files_changed):
@@ -134,20 +133,11 @@ def _warn_of_changes(settings, part, name, files_changed):
     text += "train anew, name another --output_dir"
     logging.warning(text, part.output_dir, part.data_dir)
   if part.is_sweep:
-    known = {t["run"] for t in model_files.read_trials(part.output_dir)}
+    known = {t["run"] for t in model_files.read_table(part.output_dir)}
     if not known.issuperset(part.named_trials()):
       text = "%s is complete without trials for some of the settings or seeds; "
       text += "to train them, name another --output_dir"
       logging.warning(text, part.output_dir)
-
-
-def _start(settings, name):
-  """Flags with which a task begins with the model of MNLI, or {}."""
-  # A dry run of MNLI saves no model.
-  if not settings.from_mnli or name not in _FROM_MNLI or settings.dry_run:
-    return {}
-  mnli = os.path.join(settings.output_dir, "MNLI")
-  return {"init_checkpoint": mnli, "new_head": True}
 
 
 def _part(settings: Settings, name, level):
@@ -190,9 +180,12 @@ def run(settings: Settings) -> None:
     model_files.save_command(settings, settings.seed or 0)
   for name, flags in runs.items():
     part = settings.replace(**flags)
-    flags |= _start(settings, name)
+    # A dry run of MNLI saves no model.
+    if settings.from_mnli and name in _FROM_MNLI and not settings.dry_run:
+      mnli = os.path.join(settings.output_dir, "MNLI")
+      flags |= {"init_checkpoint": mnli, "new_head": True}
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
-    mark, test_mark = _marks(part, name)
+    train, dev, test = _marks(part, name)
     training_program.rerun(settings, name, changes)
     for row, (metric, *_) in _ROWS.items() if not settings.dry_run else ():
       suffix = "_mismatched" if row == "MNLI-mm" else ""
@@ -201,36 +194,37 @@ def run(settings: Settings) -> None:
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{metric}"])
         old = values.get(row, Row(score, _UNTRAINED))
-        if not part.do_train:  # train's half stays, and dev's half is new
-          is_known = old.mark not in ("", _UNTRAINED)
-          mark = old.mark[:_HALF] + mark[_HALF:] if is_known else old.mark
-        test = test_mark if part.do_predict else old.test_mark
-        values[row] = Row(score, mark, test)
+        if not part.do_train:
+          train, dev = old.train, old.dev and dev
+        last = test if part.do_predict else old.test
+        values[row] = Row(score, train, dev, last)
     if not settings.dry_run:
       _write(settings.output_dir, values)
   if settings.do_predict and not settings.dry_run:
-    folder = settings.output_dir
-    paths = [p for name in _TASKS for p in _submissions(folder, name)]
-    absent = [os.path.basename(p) for p in paths if not files.exists(p)]
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-      for path in filter(files.exists, paths):
-        archive.writestr(os.path.basename(path), files.read_text(path))
-    target = os.path.join(folder, SUBMISSION)
-    with files.open_for_writing(target) as file:
-      file.write(content.getvalue())
-    logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
+    _write_submission(settings.output_dir)
+
+
+def _write_submission(folder):
+  paths = [p for name in _TASKS for p in _submissions(folder, name)]
+  absent = [os.path.basename(p) for p in paths if not files.exists(p)]
+  content = io.BytesIO()
+  with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    for path in filter(files.exists, paths):
+      archive.writestr(os.path.basename(path), files.read_text(path))
+  target = os.path.join(folder, SUBMISSION)
+  with files.open_for_writing(target) as file:
+    file.write(content.getvalue())
+  logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
 def _read(output_dir) -> dict[str, Row]:
   """Reads the rows of the table by name; older tables lack fingerprints."""
-  path = os.path.join(output_dir, TABLE)
-  rows = list(textfiles.lines(path))[1:] if files.exists(path) else ()
-  cells = (row.split("\t") for row in rows)
   result = {}
-  for name, _, score, *others in cells:
-    if name in _ROWS:
-      result[name] = Row(float(score), *others[2:4])
+  for row in model_files.read_table(output_dir, TABLE):
+    if row["task"] in _ROWS:
+      both = row.get("files", "")
+      marks = both[:_LENGTH], both[_LENGTH:], row.get("test_files", "")
+      result[row["task"]] = Row(float(row["dev"]), *marks)
   return result
 
 
@@ -241,10 +235,10 @@ def _write(output_dir, values: Mapping[str, Row]):
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
-      score, *marks = values[name]
+      score, train, dev, test = values[name]
       row = [score, *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
-      table.append((name, metric, *cells, *marks))
+      table.append((name, metric, *cells, train + dev, test))
       if None not in paper:
         numbers.append(row)
   if numbers:

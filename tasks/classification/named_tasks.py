@@ -8,7 +8,7 @@ from functools import partial
 
 from absl import logging
 
-from cli.settings import common, device, flag, flags_of
+from cli.settings import common, device, flag
 from data import labels, tables
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, LongText, Tables
@@ -43,11 +43,6 @@ class OwnFiles(Tables):
     "tsv: a text has any number of labels, separated by | or a JSON list.",
   )
 
-  @property
-  def own_flags(self) -> list[str]:
-    """Names of the flags of this class and `Tables` that the user has set."""
-    return [n for n in flags_of(OwnFiles) if n in self.given and self[n]]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
@@ -74,12 +69,6 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
   from_mnli: bool = flag(
     False, "GLUE: RTE, MRPC and STS-B begin with MNLI's model."
   )
-
-  @property
-  def thresholds_file(self) -> str:
-    """Path of the thresholds; an ensemble has a separate file."""
-    name = "thresholds_ensemble.tsv" if self.ensemble > 1 else labels.THRESHOLDS
-    return os.path.join(self.output_dir, name)
 
 
 def _task(

@@ -65,7 +65,8 @@ def with_thresholds(
   """Adds thresholds: from --output_dir, --init_checkpoint's folder, or 0.5."""
   if not named.multi_label:
     return named
-  path, start = settings.thresholds_file, checks.labels_file(settings)
+  path = settings.threshold_file(labels.THRESHOLDS)
+  start = checks.labels_file(settings)
   if start and not files.exists(path):
     path = os.path.join(os.path.dirname(start), os.path.basename(path))
   return replace(named, thresholds=metrics.load_thresholds(named, path))
@@ -83,7 +84,7 @@ def objective(
 
 
 @dataclass(frozen=True)
-class Classification(Task[Settings, RecordDataset]):
+class Classification(Task[Settings]):
   """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
@@ -180,7 +181,8 @@ class Classification(Task[Settings, RecordDataset]):
       probs = metrics.probabilities(named, logits)
       best = map(metrics.best_threshold, probs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
-      metrics.save_thresholds(named, settings.thresholds_file)
+      path = settings.threshold_file(labels.THRESHOLDS)
+      metrics.save_thresholds(named, path)
     else:
       named = with_thresholds(settings, named)
     batch = {"label_ids": label_ids}

@@ -47,7 +47,7 @@ class MultipleChoice(TextSignature):
     return answer | {"text": tf.gather(choices, choice, batch_dims=1)}
 
 
-class Swag(Task[Settings, RecordDataset]):
+class Swag(Task[Settings]):
   """Chooses the right ending of a text from several endings."""
 
   metric = "eval_accuracy"

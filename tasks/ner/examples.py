@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import groupby
 from operator import ne
 from typing import NamedTuple
@@ -45,8 +44,6 @@ _REMEDY = (
 )
 _FROM_SPANS = "turn spans of characters into words (docs/named_entities.md)"
 Columns = tuple[int, int]  # numbers of words' and tags' columns; -1 is the last
-# A training file is read twice, but its messages are logged once.
-_log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
 class Sentence(NamedTuple):
@@ -64,7 +61,8 @@ def read_sentences(
 ) -> list[Sentence]:
   """Reads the sentences of a file. If `tag_column` is None, reads no tags.
 
-  Raises OSError. Raises ValueError for an unknown layout or a wrong row.
+  Raises OSError. Raises ValueError for an unknown layout or a wrong row. A call
+  without tags follows one with tags, and does not repeat that call's messages.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
@@ -87,10 +85,10 @@ def read_sentences(
     )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
-    _warn_once(text, path, len(sentences[0].words))
+    logging.warning(text, path, len(sentences[0].words))
   if len(sentences) >= 20 and all(len(s.words) == 1 for s in sentences):
     text = "%s: each of the %d words is a sentence; are there blank lines "
-    _warn_once(text + "between all words?", path, len(sentences))
+    logging.warning(text + "between all words?", path, len(sentences))
   return sentences
 
 
@@ -170,7 +168,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   odd = [row for row in rows if len(row[1]) != usual]
   if odd and min(columns) < 0:
     text = "%s, line %d: %d columns, but most have %d; is something missing?"
-    _warn_once(text, path, odd[0][0], len(odd[0][1]), usual)
+    logging.warning(text, path, odd[0][0], len(odd[0][1]), usual)
 
 
 def _from_brackets(tags) -> list[str]:
@@ -192,14 +190,15 @@ def _left_out(path, rows, columns) -> set[int]:
   is_header = len(names) == 2 and all(map(re.fullmatch, _HEADER, names))
   if is_header and not any(names[1] in cells for _, cells in rows[1:]):
     text = "%s, line %d: left out, because it is a header (%s)"
-    _log_once(text, path, line, ", ".join(names))
+    logging.info(text, path, line, ", ".join(names))
     result, rows = {line}, rows[1:]
   ids = {cells[0] for _, cells in rows} if columns[0] else set()
   others = {one for one in ids if not one.isdigit()}
   if "1" in ids and others and all(map(_ID.fullmatch, others)):
     lines = {line for line, cells in rows if cells[0] in others}
-    text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
-    _log_once(text, path, len(lines), min(others))
+    if columns[1:]:
+      text = "%s: left out %d lines with ids such as %s (ranges, empty nodes)"
+      logging.info(text, path, len(lines), min(others))
     result |= lines
   return result
 
@@ -262,10 +261,11 @@ def _check_columns(path, rows, columns, tags) -> None:
   """Raises ValueError if columns have no words or tags; warns if in doubt."""
   words = [(line, word) for line, row in rows for word in row[columns[0] :][:1]]
   doubtful = [cell for cell in words if "," in cell[1] or '"' in cell[1]]
-  if doubtful and all(_QUOTED.fullmatch(word) for _, word in doubtful):
+  is_quoted = all(_QUOTED.fullmatch(word) for _, word in doubtful)
+  if doubtful and is_quoted and columns[1:]:
     text = "%s, line %d: quotes as in .csv are read as text: %s; write words "
     text += "without them (pandas: quoting=csv.QUOTE_NONE), or JSON lines"
-    _warn_once(text, path, *doubtful[0])
+    logging.warning(text, path, *doubtful[0])
   repeats = {(line + 1, word) for line, word in words} & {*words}
   names = [word for _, word in words]
   is_repeated = (
@@ -285,7 +285,7 @@ def _check_columns(path, rows, columns, tags) -> None:
     text = "%s: %d different tags, such as %r, of %d words: is that the right "
     text += "%s? It may hold lemmas, ids or texts"
     numbers = len(tags), min(tags), len(rows)
-    _warn_once(text, path, *numbers, setting("tag_column"))
+    logging.warning(text, path, *numbers, setting("tag_column"))
 
 
 def _pick(path, number, cells, columns) -> list[str]:

@@ -17,6 +17,7 @@ from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
+Read = dict[str, list[Sentence]]  # sentences of files that have been read
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
@@ -79,10 +80,10 @@ def _used(sentences) -> set[str]:
 
 
 def find_tags(
-  train_file: str, columns: Columns, tag_scheme: str | None = None
+  train_file: str, columns: Columns, read: Read, tag_scheme: str | None = None
 ) -> labels.LabelSet:
   """Lists a training file's tags. Raises ValueError for a single tag."""
-  sentences = examples.read_sentences(train_file, *columns)
+  sentences = read[train_file] = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
     raise UserError(
@@ -109,18 +110,20 @@ def find_tags(
 def read_tagged(
   path: str,
   columns: Columns,
+  read: Read,
   tags: Sequence[str],
   needs_tags: bool,
   tag_scheme: str | None = None,
 ) -> list[Sentence]:
   """Reads sentences; they have tags only if the model knows every tag.
 
-  Converts the tags to `tag_scheme`, if given. Raises OSError, or ValueError for
-  an unknown layout. With `needs_tags`, tags that are missing or unknown raise
-  ValueError, too.
+  Takes the sentences out of `read`, if they are there. Converts the tags to
+  `tag_scheme`, if given. Raises OSError, or ValueError for an unknown layout.
+  With `needs_tags`, tags that are missing or unknown raise ValueError, too.
   """
+  sentences = read.pop(path, [])
   try:
-    sentences = examples.read_sentences(path, *columns)
+    sentences = sentences or examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
     used = _used(sentences)
@@ -146,12 +149,12 @@ def read_tagged(
   except ValueError as error:
     if needs_tags:
       raise
-    sentences = examples.read_sentences(path, columns[0], None)
-    if examples.has_tags(path, columns):
+    words = sentences or examples.read_sentences(path, columns[0], None)
+    if sentences or examples.has_tags(path, columns):
       logging.warning("words are tagged, but nothing is scored: %s", error)
     else:
       logging.info("%s has no tags: words are tagged, but not scored", path)
-    return sentences
+    return [sentence._replace(tags=None, scheme=None) for sentence in words]
   all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
   labels.log_labels(path, all_tags, unit="word")
   return sentences

@@ -1,8 +1,5 @@
 """run_ner.py: data, evaluation, predictions, export."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import keras
 import numpy as np
 from absl import logging
@@ -22,24 +19,15 @@ from serving.run_page import Evaluation, Judged
 from storage import Progress, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
-from tasks.ner.examples import DOCUMENT_START, Sentence
+from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
 from training import inference
 
 
-@dataclass(frozen=True)
-class TagRecords(RecordDataset):
-  """Records of `sentences`, and a TagWindow for each record (`rows`)."""
-
-  token_fields = (*TOKENS, "label_ids")
-
-  sentences: Sequence[Sentence]
-
-
-class Ner(Task[Settings, TagRecords]):
-  """Tags the words of sentences; `labels` are the tags."""
+class Ner(Task[Settings]):
+  """Tags the words of sentences; `labels` are the tags, rows are TagWindows."""
 
   unit = "records"
   has_table = True  # eval_predictions.tsv, with a row for each word
@@ -66,7 +54,7 @@ class Ner(Task[Settings, TagRecords]):
   def objective(self) -> losses.Objective:
     return losses.tagging()
 
-  def convert(self, split: str) -> TagRecords:
+  def convert(self, split: str) -> RecordDataset:
     """Converts sentences of a split to train, eval or predict.tf_record."""
     settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
@@ -99,13 +87,13 @@ class Ner(Task[Settings, TagRecords]):
     lengths, remedy = build.lengths, "they are cut into parts"
     log_lengths(file, lengths, length, remedy)
     multiple = length_multiple(settings, length, split)
-    return TagRecords(
-      windows, path, build.schema, multiple, sentences, lengths=lengths
-    )
+    values = windows, path, build.schema, multiple, sentences
+    fields = (*TOKENS, "label_ids")
+    return RecordDataset(*values, lengths=lengths, token_fields=fields)
 
-  def evaluate(self, model: keras.Model, records: TagRecords) -> Evaluation:
+  def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Scores entities and words; with --do_eval, also writes predictions."""
-    settings, sentences = self.settings, records.sentences
+    settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.eval_batch_size)
     sentences = self._comparable(logits, sentences)
     ids = {tag: i for i, tag in enumerate(self.labels)}
@@ -147,10 +135,10 @@ class Ner(Task[Settings, TagRecords]):
       )
 
   def predict(
-    self, model: keras.Model, split: str, records: TagRecords, step: int
+    self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> None:
     """Writes the predicted tags of a file; logs scores if it has tags."""
-    settings, sentences = self.settings, records.sentences
+    settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.predict_batch_size)
     sentences = self._comparable(logits, sentences)
     metrics.write_predictions(
@@ -179,17 +167,10 @@ served_model = Ner.served_model
 
 
 def word_logits(
-  model: keras.Model, dataset: TagRecords, batch_size: int
+  model: keras.Model, dataset: RecordDataset, batch_size: int
 ) -> np.ndarray:
   """Computes the logits of the words of a file: [words, tags]."""
-  outputs = inference.outputs(model, dataset, batch_size)
-  return first_piece_values(outputs["logits"], dataset.rows)
-
-
-def first_piece_values(
-  values: np.ndarray, windows: Sequence[TagWindow]
-) -> np.ndarray:
-  """Values at the first piece of each word: [N, T, ...] -> [words, ...]."""
-  rows = [n for n, w in enumerate(windows) for _ in w.positions]
-  positions = [position for w in windows for position in w.positions]
-  return values[rows, positions]
+  logits = inference.outputs(model, dataset, batch_size)["logits"]  # [N, T, L]
+  rows = [n for n, w in enumerate(dataset.rows) for _ in w.positions]
+  positions = [position for w in dataset.rows for position in w.positions]
+  return logits[rows, positions]

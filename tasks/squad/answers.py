@@ -8,7 +8,7 @@ import numpy as np
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts
 from tasks.squad import decoding
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad.decoding import DecodingConfig, Span
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker
 
@@ -73,7 +73,7 @@ class Answers(answers.Answers):
     rules = self.config.tokenizer, self._decoding
     predictions = decoding.decode([example], windows, logits, *rules)
     entries = predictions.nbest[""]
-    spans = predictions.words[""]
+    spans = predictions.spans[""]
 
     def named(index):
       entry = entries[index]
@@ -99,18 +99,15 @@ class Answers(answers.Answers):
 
 
 def position(
-  text: str, words: tuple[int, int] | None, spans: Sequence[re.Match]
+  text: str, span: Span | None, words: Sequence[re.Match]
 ) -> tuple[int, int]:
-  """Start and end of a text in the context; -1 and -1 without `words`.
+  """Start and end of a text in the context; -1 and -1 without `span`.
 
-  `words`: indices of the text's first and last word. `spans`: matches of the
-  context's words.
+  `words`: matches of the context's words.
   """
-  if words is None:
+  if span is None:
     return -1, -1
-  spanned = spans[words[0] : words[1] + 1]
-  joined = " ".join(word[0] for word in spanned)
-  # In `joined`, the blank after a word gets the index of the word's end.
+  spanned = words[span.first : span.last + 1]
+  # The blank after a word gets the index of the word's end.
   index = [i for word in spanned for i in range(word.start(), word.end() + 1)]
-  begin = joined.find(text)
-  return index[begin], index[begin + len(text) - 1] + 1
+  return index[span.begin], index[span.begin + len(text) - 1] + 1

@@ -29,6 +29,14 @@ LEAST_PROBABILITY = 1e-300
 Logits = tuple[np.ndarray, np.ndarray]
 
 
+class Span(NamedTuple):
+  """Where a text is in the words of the paragraph."""
+
+  first: int  # index of a word
+  last: int
+  begin: int  # of the text in these words, which blanks separate
+
+
 @dataclass(frozen=True)
 class DecodingConfig:
   """Rules for the choice of answers, named like the flags."""
@@ -59,8 +67,8 @@ class Predictions:
   null_odds: dict[str, float] = field(default_factory=dict)
   # The best text other than "", even if the prediction is "no answer".
   texts: dict[str, str] = field(default_factory=dict)
-  # First and last word of each text in `nbest`; None for a text without words.
-  words: dict[str, list[tuple[int, int] | None]] = field(default_factory=dict)
+  # Of each text in `nbest`; None for a text without words.
+  spans: dict[str, list[Span | None]] = field(default_factory=dict)
 
 
 def decode(
@@ -109,11 +117,12 @@ class AnswerText:
     self._tokenizer = tokenizer
     # A blank always ends a word, so words can be split one by one.
     self._split = lru_cache(1 << 17)(tokenizer.words)
+    self._starts = lru_cache(1 << 10)(self._token_starts)
 
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
-  ) -> tuple[str, tuple[int, int]]:
-    """Text of the tokens `start` to `end`; indices of its first and last word.
+  ) -> tuple[str, Span]:
+    """Text of the tokens `start` to `end`, and its span.
 
     For the words "Steve Smith's", the tokens "steve smith" give "Steve Smith".
     Splits the words as the tokenizer does, finds the tokens in the result, and
@@ -121,19 +130,43 @@ class AnswerText:
     returns the complete words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
-    first = window.token_word_ids[start - window.context_offset]
-    last = window.token_word_ids[end - window.context_offset]
+    first = int(window.token_word_ids[start - window.context_offset])
+    last = int(window.token_word_ids[end - window.context_offset])
     tokens = self._tokenizer.join(pieces)
     words = words[first : last + 1]
     text = " ".join(words)
     split = " ".join(part for word in words for part in self._split(word))
-    start = split.find(tokens) if tokens else -1
     offsets = [i for i, char in enumerate(text) if char != " "]
-    if start >= 0 and len(offsets) == len(split) - split.count(" "):
-      begin = start - split.count(" ", 0, start)
+    at = split.find(tokens) if tokens else -1
+    if at < 0 or len(offsets) != len(split) - split.count(" "):
+      return text, Span(first, last, 0)
+
+    def cut(at):
+      begin = at - split.count(" ", 0, at)
       end = begin + len(tokens) - tokens.count(" ")
-      text = text[offsets[begin] : offsets[end - 1] + 1]
-    return text, (first, last)
+      return offsets[begin], text[offsets[begin] : offsets[end - 1] + 1]
+
+    begin, answer = cut(at)
+    # The original takes the first text that fits. The model may mean another.
+    if split.find(tokens, at + 1) > 0:
+      word_ids = window.token_word_ids
+      number = start - window.context_offset - np.searchsorted(word_ids, first)
+      number += window.num_before if first == word_ids[0] else 0
+      at = split.find(tokens, self._starts(words[0])[number])
+      if at >= 0 and cut(at)[1] == answer:
+        begin = cut(at)[0]
+    return answer, Span(first, last, begin)
+
+  def _token_starts(self, word: str) -> list[int]:
+    """Position of each token in the parts of a word, separated by blanks."""
+    result, parts = [], iter(self._split(word))
+    start = end = 0  # of a token; of the last part and a blank
+    for token in self._tokenizer.tokenize(word):
+      if not self._tokenizer.continues(token):
+        start, end = end, end + len(next(parts, "")) + 1
+      result.append(start)
+      start += len(self._tokenizer.join([token]))
+    return result
 
 
 class _Entry(NamedTuple):
@@ -142,7 +175,7 @@ class _Entry(NamedTuple):
   text: str
   start_logit: float
   end_logit: float
-  words: tuple[int, int] | None = None  # first and last word of the text
+  span: Span | None = None
 
   @property
   def score(self) -> float:
@@ -212,15 +245,15 @@ def _candidates(
 def _combine(ranked, config) -> list[_Entry]:
   """Combines the entries of an ensemble's models, `ranked`, into one list."""
   probs: Counter[str] = Counter()
-  words: dict[str, tuple[int, int] | None] = {}
+  spans: dict[str, Span | None] = {}
   for entries in ranked:
     for entry, named in zip(entries, _with_probabilities(entries), strict=True):
       probs[entry.text] += named["probability"] / len(ranked)
-      words.setdefault(entry.text, entry.words)
+      spans.setdefault(entry.text, entry.span)
   if "" in probs:
     probs[""] = probs.pop("")  # "" comes after texts of the same probability
   entries = [
-    _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0, words[text])
+    _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0, spans[text])
     for text, prob in probs.most_common()
   ]
   size = config.n_best_size
@@ -241,7 +274,7 @@ def _add_prediction(predictions, qas_id, entries, config) -> None:
     text = "" if odds > config.null_score_diff_threshold else best.text
   predictions.answers[qas_id] = text
   predictions.nbest[qas_id] = _with_probabilities(entries)
-  predictions.words[qas_id] = [entry.words for entry in entries]
+  predictions.spans[qas_id] = [entry.span for entry in entries]
 
 
 def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:

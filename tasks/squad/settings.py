@@ -1,10 +1,8 @@
 """Settings of run_squad.py."""
 
-import os
 from dataclasses import dataclass
 
 from cli.settings import common, device, flag, original
-from data import labels
 from runs.task_settings import FineTuning
 from tasks.squad import metrics
 from tasks.squad.decoding import DecodingConfig
@@ -68,14 +66,6 @@ class Settings(FineTuning):
   def reads_dev(self) -> bool:
     """True if a run answers questions, in evaluations or predictions."""
     return self.do_predict or self.evaluates_while_training
-
-  @property
-  def threshold_file(self) -> str:
-    """Path of the null threshold that a run saves for later runs."""
-    name = labels.NULL_THRESHOLD
-    if self.ensemble > 1:  # an ensemble has probabilities instead of logits
-      name = "null_score_diff_threshold_ensemble.txt"
-    return os.path.join(self.output_dir, name)
 
   def windows(self) -> WindowConfig:
     """Makes the WindowConfig; ValueError for contradicting lengths."""

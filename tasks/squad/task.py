@@ -1,13 +1,11 @@
 """run_squad.py: data, evaluation, predictions, export."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import keras
 from absl import logging
 
-from data import features, vocab_checks
+from data import features, labels, vocab_checks
 from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
@@ -23,27 +21,18 @@ from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, position
 from tasks.squad.decoding import Predictions
-from tasks.squad.examples import WORD, SquadExample
+from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
 from training import checkpoint_files, inference, report, run_folder
-
-
-@dataclass(frozen=True)
-class SquadRecords(RecordDataset):
-  """Questions, their windows (`rows`), and the records of the windows.
-
-  A training set has no `rows`, because training reads only the records.
-  """
-
-  questions: Sequence[SquadExample]
 
 
 def null_threshold(settings: Settings) -> float:
   """Null threshold of the flag, or else of an earlier run, or 0."""
   threshold = settings.null_score_diff_threshold
   if settings.version_2_with_negative and threshold is None:
-    path, start = settings.threshold_file, checks.checkpoint(settings)
+    path = settings.threshold_file(labels.NULL_THRESHOLD)
+    start = checks.checkpoint(settings)
     if start and start == settings.init_checkpoint:
       name = os.path.basename(path)
       path = checkpoint_files.sibling_file(start, name) or path
@@ -51,8 +40,12 @@ def null_threshold(settings: Settings) -> float:
   return threshold or 0.0
 
 
-class Squad(Task[Settings, SquadRecords]):
-  """Questions about paragraphs; --do_predict answers the dev set."""
+class Squad(Task[Settings]):
+  """Questions about paragraphs; --do_predict answers the dev set.
+
+  The rows of a dev set are windows. A training set has none, because a training
+  reads only the records.
+  """
 
   unit = "windows"
   predicted = "dev"
@@ -70,10 +63,10 @@ class Squad(Task[Settings, SquadRecords]):
   def objective(self) -> losses.Objective:
     return losses.span()
 
-  def num_examples(self, records: SquadRecords) -> int:
-    return len(records.questions)
+  def num_examples(self, records: RecordDataset) -> int:
+    return len(records.examples)
 
-  def convert(self, split: str) -> SquadRecords:
+  def convert(self, split: str) -> RecordDataset:
     """Converts the questions of a split to records, and writes the records."""
     settings, questions = self.settings, self.examples[split]
     is_training = split == "train"
@@ -112,9 +105,9 @@ class Squad(Task[Settings, SquadRecords]):
     logging.info(text, file, number_of(len(questions), "question"), *numbers)
     multiple = length_multiple(settings, config.max_seq_length, split)
     multiple *= settings.dynamic_padding
-    return SquadRecords(windows, path, schema, multiple, questions)
+    return RecordDataset(windows, path, schema, multiple, examples=questions)
 
-  def answer(self, model: keras.Model, dataset: SquadRecords) -> Predictions:
+  def answer(self, model: keras.Model, dataset: RecordDataset) -> Predictions:
     """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
@@ -126,15 +119,15 @@ class Squad(Task[Settings, SquadRecords]):
     if settings.dynamic_padding:  # the logits of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
-    questions, windows = dataset.questions, dataset.rows
+    questions, windows = dataset.examples, dataset.rows
     rules = settings.tokenizer, config
     return decoding.decode(questions, windows, logits, *rules)
 
   def score(
-    self, dataset: SquadRecords, predictions: Predictions
+    self, dataset: RecordDataset, predictions: Predictions
   ) -> Evaluation:
     """Writes and returns scores; none if the file has no right answers."""
-    settings, questions = self.settings, dataset.questions
+    settings, questions = self.settings, dataset.examples
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     scores = metrics.score(questions, predictions, version_2, unit)
     metrics.write_scores(scores, settings.output_dir)
@@ -154,8 +147,8 @@ class Squad(Task[Settings, SquadRecords]):
       text = predictions.answers[question.qas_id]
       entries = predictions.nbest[question.qas_id]
       number = [entry["text"] for entry in entries].index(text)
-      words = predictions.words[question.qas_id][number]
-      start, end = position(text, words, [*WORD.finditer(context)])
+      span = predictions.spans[question.qas_id][number]
+      start, end = position(text, span, [*WORD.finditer(context)])
       probability = entries[number]["probability"]
       answer = {"answer": text, "start": start, "end": end}
       names = ["answer" if known else "no answer" for known in (truths, text)]
@@ -169,19 +162,19 @@ class Squad(Task[Settings, SquadRecords]):
         pairs=[(names[0], names[1])] if version_2 else (),
       )
 
-  def evaluate(self, model: keras.Model, records: SquadRecords) -> Evaluation:
+  def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes scores; saves the threshold, unless an earlier model is best."""
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
     best = run_folder.read_best(settings.output_dir)
     has_better = best and settings.keeps_best
     if not has_better or scores.get("best_f1", 0.0) > best["value"]:
-      path = settings.threshold_file
+      path = settings.threshold_file(labels.NULL_THRESHOLD)
       metrics.save_threshold(path, scores, predictions.null_odds)
     return scores
 
   def predict(
-    self, model: keras.Model, split: str, records: SquadRecords, step: int
+    self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> Evaluation:
     """Writes answers and, if the file has right answers, scores and threshold.
 
@@ -198,7 +191,7 @@ class Squad(Task[Settings, SquadRecords]):
         text = "%s has no right answers; %s in %s are of an earlier evaluation"
         where = settings.predict_file, ", ".join(sorted(old))
         logging.warning(text, *where, settings.output_dir)
-    path = settings.threshold_file
+    path = settings.threshold_file(labels.NULL_THRESHOLD)
     metrics.save_threshold(path, scores, predictions.null_odds)
     return scores
 

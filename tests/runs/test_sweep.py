@@ -201,7 +201,7 @@ def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
     sweep.run_sweep(_flags(tmp_path))
-  [row] = model_files.read_trials(str(tmp_path))
+  [row] = model_files.read_table(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
 

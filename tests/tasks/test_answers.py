@@ -23,11 +23,11 @@ from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
 from tasks.ner import records as ner_records
-from tasks.ner import task as ner_task
 from tasks.ner.answers import split_words
 from tasks.ner.examples import BLANK, Sentence
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
+from tests.tasks.ner.test_records import word_values
 
 LENGTHS = st.sampled_from((5, 9))
 _text = st.one_of(
@@ -378,7 +378,7 @@ def test_a_sentence_of_several_windows_has_the_same_tags_as_in_run_ner(
     rows, windows = zip(*build([Sentence(words, None)]), strict=True)
     inputs = {name: np.array([row[name] for row in rows]) for name in TOKENS}
     outputs = stand_in.tagger(3)(inputs, training=False)
-    logits = ner_task.first_piece_values(outputs["logits"].numpy(), windows)
+    logits = word_values(outputs["logits"].numpy(), windows)
     assert answer["tags"] == [tasks.TAGS[i] for i in logits.argmax(-1)]
     result = answer["probabilities"]
     np.testing.assert_allclose(result, softmax(logits), atol=1e-5)

@@ -355,7 +355,7 @@ def test_a_running_request_ends_if_it_is_cancelled(monkeypatch):
   workers.close()
 
 
-def test_cancelled_requests_leave_their_place_in_the_queue(workers, busy):
+def test_cancelled_requests_do_not_stay_in_the_queue(workers, busy):
   futures = [workers.submit(busy, ["a"] * 4) for _ in range(2)]
   assert workers.queued == 8
   assert futures[0].cancel()

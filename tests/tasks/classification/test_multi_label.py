@@ -102,7 +102,9 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
-  assert not args.replace(**{name: ""}).own_flags  # "" is as if not given
+  # "" is as if not given, so that the next check fails: there is no config.
+  with pytest.raises(OSError, match="cannot read None"):
+    run_classifier.check_flags(args.replace(**{name: ""}))
 
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):

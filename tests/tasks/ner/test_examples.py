@@ -2,9 +2,10 @@
 
 import gzip
 import json
+import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from storage import UserError
@@ -180,6 +181,9 @@ SENTENCES = st.lists(
 def test_words_and_tags_of_a_written_file_are_read_unchanged(
   tmp_path_factory, sentences, blank, end
 ):
+  words = [word for sentence in sentences for word, _ in sentence]
+  are_numbers = re.fullmatch(r"[\d.:-]+", "".join(words))
+  assume(len(words) == 1 or not are_numbers)
   folder = tmp_path_factory.mktemp("conll")
   text = (end * 2).join(
     end.join(f"{word}{blank}{tag}" for word, tag in sentence)
@@ -227,7 +231,7 @@ def test_keys_of_json_lines_may_vary_and_the_file_may_be_compressed(tmp_path):
 def test_an_unknown_tag_in_json_is_reported_with_its_line(tmp_path):
   path = _write(tmp_path, LINES, "x.jsonl")
   with pytest.raises(ValueError, match=r"x\.jsonl, line 1: 'B-LOC' is n"):
-    tagging.read_tagged(path, (0, -1), ["O", "B-PER"], needs_tags=True)
+    tagging.read_tagged(path, (0, -1), {}, ["O", "B-PER"], needs_tags=True)
 
 
 TAGGED, BARE = (0, -1), (0, None)
@@ -303,8 +307,7 @@ def test_ner_values_in_the_last_column_of_conllu_are_read_as_tags(tmp_path):
 def test_a_header_is_not_read_as_a_word(tmp_path, log, header, columns, line):
   cells = "Ann\tB-PER" if columns == TAGGED else "1\tAnn\tNNP\tB-PER"
   text = f"{header}\n{cells}\n\n{cells.replace('Ann', 'word')}\n"
-  for _ in range(2):  # a run reads the training file twice
-    words, sentences = _read(tmp_path, text, *columns)
+  words, sentences = _read(tmp_path, text, *columns)
   assert words == "Ann / word"
   assert sentences[0].lines == [header.count("\n") + 2]
   message = f"x.txt, line {line}: left out, because it is a header"
@@ -334,8 +337,7 @@ def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
 
 def test_ranges_and_empty_nodes_of_conllu_are_not_words(tmp_path, log):
   text = "1-2\tzum\t_\n1\tzu\tP\n2\tdem\tD\n2.1\tist\tV\n3\tOrt\tN\n\n"
-  for _ in range(2):  # a run reads the training file twice
-    words, [sentence] = _read(tmp_path, text, 1, 2)
+  words, [sentence] = _read(tmp_path, text, 1, 2)
   assert words == "zu dem Ort"
   assert sentence.tags == ["P", "D", "N"]
   assert sentence.lines == [2, 3, 5]

@@ -1,6 +1,9 @@
 """Records of tagged sentences: labels, windows and context."""
 
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +26,14 @@ def _text(row):
 def _build(tokenizer, sentences, seq_length=8, **options):
   build = records.TagRecordBuilder(tokenizer, seq_length, TAGS, **options)
   return list(build(sentences))
+
+
+def word_values(outputs, windows):
+  """Returns the outputs, [N, T, ...], at the words of windows."""
+  with pytest.MonkeyPatch.context() as patch:
+    results = {"logits": outputs}
+    patch.setattr(task.inference, "outputs", lambda *_: results)
+    return task.word_logits(None, SimpleNamespace(rows=windows), 1)
 
 
 def test_the_first_piece_of_a_word_has_the_label(tokenizer):
@@ -89,7 +100,7 @@ def test_each_word_has_a_label_in_exactly_one_record(
   made = _build(tokenizer, sentences, seq_length, **options)
   rows, windows = zip(*made, strict=True)
   labels = np.array([row["label_ids"] for row in rows])
-  ids = task.first_piece_values(labels, windows)
+  ids = word_values(labels, windows)
   result = metrics.best_tags(np.eye(len(TAGS))[ids], TAGS, sentences)
   assert result == [sentence.tags for sentence in sentences]
   assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)

@@ -150,10 +150,10 @@ def _read(tmp_path, train, dev, tag_scheme=None, needs_tags=True):
   for name, text in (("train", train), ("dev", dev)):
     (tmp_path / name).write_text(text)
   find = partial(
-    tagging.find_tags, str(tmp_path / "train"), COLUMNS, tag_scheme
+    tagging.find_tags, str(tmp_path / "train"), COLUMNS, {}, tag_scheme
   )
   tags = labels.choose(str(tmp_path), None, find)
-  read = partial(tagging.read_tagged, columns=COLUMNS, tags=tags)
+  read = partial(tagging.read_tagged, columns=COLUMNS, read={}, tags=tags)
   sentences = [
     read(str(tmp_path / name), needs_tags=needed, tag_scheme=tag_scheme)
     for name, needed in (("train", True), ("dev", needs_tags))
@@ -221,8 +221,8 @@ def test_a_model_of_bio_tags_accepts_a_dev_file_of_iob1(tmp_path, dev, log):
 def test_a_file_of_mixed_schemes_is_reported(tmp_path, caplog, train, message):
   (tmp_path / "train").write_text(train)
   path = str(tmp_path / "train")
-  tags = (*tagging.find_tags(path, COLUMNS),)  # a tuple, as from labels.txt
-  sentences = tagging.read_tagged(path, COLUMNS, tags, needs_tags=True)
+  tags = (*tagging.find_tags(path, COLUMNS, {}),)  # a tuple, as from labels.txt
+  sentences = tagging.read_tagged(path, COLUMNS, {}, tags, needs_tags=True)
   assert f"train, {message}(prefix, separator '-') has '" in caplog.text
   assert "--tag_scheme=BIO" in caplog.text
   result = [recognize(tags).entities(s.tags) for s in sentences]
@@ -250,7 +250,7 @@ def test_the_flag_tag_scheme_must_be_the_same_as_in_training(
 ):
   """The tags of a BIO file are known to a model of BIOES."""
   _, _, tags = _read(tmp_path, BIOES, BIO, "BIOES")
-  arguments = str(tmp_path / "dev"), COLUMNS, tags, needs_tags, "BIO"
+  arguments = str(tmp_path / "dev"), COLUMNS, {}, tags, needs_tags, "BIO"
   message = "--tag_scheme=BIO has no 'E-LOC', .* as in the training"
   if needs_tags:
     with pytest.raises(ValueError, match=message):

@@ -33,7 +33,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = path and partial(tagging.find_tags, path, columns)
+  find = path and partial(tagging.find_tags, path, columns, {})
   return labels.choose(folder, None, find)
 
 
@@ -42,7 +42,7 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   assert _tags(path, COLUMNS, folder) == TAGS
   assert not labels.exist(folder)  # labels.txt is written later
   for needs_tags in (True, False):
-    result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
+    result = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags)
     assert [s.tags for s in result] == [["B-PET", "O"], ["O", "O", *TAGS[1:]]]
   labels.save_if_missing(TAGS, folder)
   # A prediction ignores a training file that has changed.
@@ -62,7 +62,7 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
 )
 def test_a_warning_names_an_unusual_tag_file(tmp_path, caplog, text, message):
   tags = ["O", "B-PET", "B_PET"]
-  tagging.read_tagged(_write(tmp_path, text), COLUMNS, tags, True)
+  tagging.read_tagged(_write(tmp_path, text), COLUMNS, {}, tags, True)
   assert message in caplog.text
 
 
@@ -71,8 +71,7 @@ def test_a_line_with_more_columns_than_most_lines_is_reported(tmp_path, caplog):
   # Column 0 does not depend on the number of columns.
   examples.read_sentences(path, 0, None)
   assert not caplog.messages
-  for _ in range(2):  # a run reads the training file twice
-    examples.read_sentences(path)
+  examples.read_sentences(path)
   [text] = caplog.messages
   assert text.startswith(f"{path}, line 4: 3 columns, but most have 2;")
 
@@ -81,11 +80,11 @@ def test_tags_may_be_in_any_column(tmp_path, folder):
   path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
   columns = (2, 0)
   assert _tags(path, columns, folder) == ("O", "B-PET")
-  [sentence] = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
+  [sentence] = tagging.read_tagged(path, columns, {}, TAGS, needs_tags=True)
   assert sentence == examples.Sentence(
     ["Rex", "barks"], ["B-PET", "O"], 0, [1, 2]
   )
-  [sentence] = tagging.read_tagged(path, columns, ["O"], needs_tags=False)
+  [sentence] = tagging.read_tagged(path, columns, {}, ["O"], needs_tags=False)
   assert sentence == examples.Sentence(["Rex", "barks"], None, 0, [1, 2])
 
 
@@ -104,7 +103,7 @@ def test_quotes_around_all_tags_are_refused(tmp_path, folder):
   with pytest.raises(UserError, match="in quotes: write them without"):
     _tags(path, COLUMNS, folder)
   path = _write(tmp_path, 'Rex "X"\nbarks O\n')
-  assert '"X"' in tagging.find_tags(path, COLUMNS)
+  assert '"X"' in tagging.find_tags(path, COLUMNS, {})
 
 
 @pytest.mark.parametrize(
@@ -145,8 +144,8 @@ def test_words_with_unknown_or_missing_tags_are_not_scored(
 ):
   path = _write(tmp_path, text)
   with pytest.raises(ValueError, match=error):
-    tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
-  result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
+    tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=True)
+  result = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=False)
   words = [line.split()[0] for line in text.splitlines()]
   assert result == [examples.Sentence(words, None, 0, [1, 2, 3][: len(words)])]
   *_, record = log.records
@@ -254,3 +253,27 @@ def test_a_word_may_repeat_in_a_small_file_or_return_after_other_words(
 ):
   path = _write(tmp_path, "".join(f"{word} O\n" for word in words))
   assert examples.read_sentences(path)[0].words == [*words]
+
+
+def test_a_training_reads_its_file_once(tmp_path, monkeypatch):
+  path, number, read = _write(tmp_path, TEXT), [], examples.read_sentences
+  monkeypatch.setattr(
+    examples, "read_sentences", lambda *given: number.append(1) or read(*given)
+  )
+  known = {}
+  assert tagging.find_tags(path, COLUMNS, known) == TAGS
+  again = tagging.read_tagged(path, COLUMNS, known, TAGS, needs_tags=True)
+  assert again == read(path, *COLUMNS)
+  assert len(number) == 1
+  assert not known
+
+
+def test_the_messages_about_a_file_of_unknown_tags_come_once(tmp_path, log):
+  text = '1-2\tab\tX\n1\t","\tX\n'
+  text += "".join(f"{number}\tw{number}\tX\n" for number in range(2, 202))
+  for end in ("", "202\tb\n"):  # a line without a tag
+    path = _write(tmp_path, text + end)
+    log.clear()
+    tagging.read_tagged(path, (1, 2), {}, TAGS, needs_tags=False)
+    for part in ("left out 1 lines", "quotes as in .csv", "are one sentence"):
+      assert log.text.count(part) == 1

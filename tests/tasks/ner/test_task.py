@@ -39,7 +39,7 @@ def _args(tmp_path):
 def _convert(args, split):
   columns = args.word_column, args.tag_column
   path = args[f"{split}_file"]
-  sentences = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
+  sentences = tagging.read_tagged(path, columns, {}, TAGS, needs_tags=True)
   return Ner(args, {split: sentences}, TAGS).convert(split)
 
 
@@ -105,8 +105,8 @@ def test_predicted_tags_are_scored_if_the_file_has_tags(
   predicted = _predicted(tmp_path / "out" / "test_predictions.conll")
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
   assert log.text.count("\naccuracy: ") == 1
-  words = [sentence._replace(tags=None) for sentence in test_set.sentences]
-  ner.predict(model, "test", replace(test_set, sentences=words), 17)
+  words = [sentence._replace(tags=None) for sentence in test_set.examples]
+  ner.predict(model, "test", replace(test_set, examples=words), 17)
   assert log.text.count("\naccuracy: ") == 1
 
 

@@ -214,18 +214,37 @@ def test_the_answer_is_the_span_with_the_largest_logits(data):
 
 def test_each_word_of_the_answers_is_split_once(monkeypatch):
   split, tokenize = [], TOKENIZER.basic_tokenizer.tokenize
-  [window] = cut_windows([question()])
+  asked = question("Steve Smith, a river-boat.")
+  [window], words = cut_windows([asked]), asked.doc_tokens
   monkeypatch.setattr(
     TOKENIZER.basic_tokenizer,
     "tokenize",
     lambda text: split.append(text) or tokenize(text),
   )
-  answer_text, words = decoding.AnswerText(TOKENIZER), question().doc_tokens
+  answer_text = decoding.AnswerText(TOKENIZER)
   for _ in range(3):
     for start in range(len(window.token_word_ids)):
       begin = start + window.context_offset
       answer_text.text(words, window, begin, begin)
   assert sorted(split) == sorted(words)
+
+
+def test_a_text_that_repeats_in_a_long_word_has_the_offset_of_its_token():
+  """A text without blanks is a word. A window may begin inside the word."""
+  examples = [question("can-" * 20)]
+  windows, stride = cut_windows(examples), 4
+  for number, window in enumerate(windows):
+    for token in window.is_max_context.nonzero()[0].tolist():
+      position, index = window.context_offset + token, stride * number + token
+      logits = [scores()] * len(windows)
+      logits[number] = scores(**{f"s{position}": 1.0, f"e{position}": 1.0})
+      decoded = decoding.decode(
+        examples, windows, logits, TOKENIZER, DecodingConfig()
+      )
+      begin = index // 2 * 4 + index % 2 * 3  # a token of 3 letters, then of 1
+      assert decoded.nbest["q"][0]["text"] == ("-" if index % 2 else "can")
+      assert decoded.spans["q"][0] == (0, 0, begin)
+  assert len(windows) > 5
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -53,7 +53,7 @@ def _load(path):
 def test_a_dry_run_reads_only_the_first_questions(tmp_path, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   result = _eval_data(_args(tmp_path, "a b", 5).replace(dry_run=True))
-  questions = [(one.qas_id, one.answer_texts) for one in result.questions]
+  questions = [(one.qas_id, one.answer_texts) for one in result.examples]
   assert questions == [("0", ["b"]), ("1", ["b"])]
   assert len(result.rows) == 2
 
@@ -137,8 +137,8 @@ def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
   data = _eval_data(args)
   for name in names:
     (tmp_path / name).write_text("of another file")
-  bare = [one._replace(answer_texts=None) for one in data.questions]
-  _predict(args, dataclasses.replace(data, questions=bare))
+  bare = [one._replace(answer_texts=None) for one in data.examples]
+  _predict(args, dataclasses.replace(data, examples=bare))
   text = f"has no right answers; {', '.join(sorted(names))} in"
   assert text in log.text
   assert all((tmp_path / name).exists() for name in names)
@@ -182,12 +182,12 @@ def test_each_window_becomes_a_record(tmp_path):
   train_set = Squad(args, {"train": questions}).convert("train")
   dev_set = _eval_data(args)
   assert Squad(args, {}).num_examples(train_set) == 5
-  assert len(dev_set.rows) > len(dev_set.questions) == 5
+  assert len(dev_set.rows) > len(dev_set.examples) == 5
   number = len([*tf.data.TFRecordDataset(train_set.path)])
   assert number == len(dev_set.rows)
   assert train_set.rows == []  # only an evaluation needs windows in memory
-  assert train_set.questions == examples.training_order(questions) != questions
-  assert [one.qas_id for one in dev_set.questions] == [*"01234"]
+  assert train_set.examples == examples.training_order(questions) != questions
+  assert [one.qas_id for one in dev_set.examples] == [*"01234"]
   # Without --dynamic_padding, all batches have max_seq_length.
   assert (train_set.multiple, dev_set.multiple) == (0, 0)
   args = args.replace(dynamic_padding=True, jit_compile=True)
