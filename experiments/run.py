@@ -59,8 +59,11 @@ def main(_):
     rest = [run for run in runs.values() if run.name not in finished]
     remove_checkpoints(finished, rest)
     for start, step in checkpoints(run):
-      if not Path(FLAGS.work_dir, start, f"{step}.index").exists():
+      folder = Path(FLAGS.work_dir, start)
+      if not (folder / f"{step}.index").exists():
         logging.info("%s again, for its %s", start, step)
+        if start in finished:  # a finished training would not train again
+          shutil.rmtree(folder, ignore_errors=True)
         execute(runs[start])
     line = execute(run)
     with open(FLAGS.results, "a", encoding="utf-8") as file:

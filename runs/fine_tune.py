@@ -103,6 +103,8 @@ class Task(ABC, Generic[S]):
 def fine_tune(task: Task[S]) -> None:
   """Sweeps, trains, evaluates, predicts and exports, as the settings ask.
 
+  All workers evaluate, because scores may end the training. Only the chief
+  worker predicts and writes results. The other workers wait.
   Raises ValueError if nothing is trained and --init_checkpoint has no head.
   """
   if task.settings.is_sweep:
@@ -116,7 +118,7 @@ def fine_tune(task: Task[S]) -> None:
   }
   if task.labels:
     labels.save_if_missing(task.labels, settings.output_dir)
-  with run.strategy.scope():
+  with run.scope():
     model = task.make_model(run.config)
     if settings.do_train:
       train(run, task, model, data)
@@ -124,12 +126,13 @@ def fine_tune(task: Task[S]) -> None:
       step = run.load(model)
     if settings.evaluates:
       evaluate(task, model, data, step, is_last=True)
-    if settings.do_predict:
+    if settings.do_predict and processes.is_chief():
       for split, records in data.items():
         if split.startswith(task.predicted):
           evaluation = task.predict(model, split, records, step)
           if evaluation and not settings.evaluates:
             _write_page(task, evaluation, split, data, step)
+    run_folder.wait_for_chief()
   if settings.do_export:
     run.export(task.served_model)
 

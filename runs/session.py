@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Generic, TypeVar
 
@@ -58,6 +59,12 @@ class Run(Generic[T_co]):
     self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
     self.training: loop.Training  # while `train` runs
+
+  @contextmanager
+  def scope(self) -> Iterator[None]:
+    """Scope of the strategy; ConnectionError if a worker does not answer."""
+    with loop.lost_worker_errors(), self.strategy.scope():
+      yield
 
   def train(
     self,
@@ -200,7 +207,7 @@ class Run(Generic[T_co]):
       served = build(settings)
       self.load(served.model)
       exports.save(settings.needed("export_dir"), served, formats)
-    with self.strategy.scope():
+    with self.scope():
       run_folder.wait_for_chief()
 
 

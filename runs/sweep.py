@@ -10,7 +10,6 @@ import os
 import statistics
 from typing import TypeVar
 
-import tensorflow as tf
 from absl import logging
 
 from data import labels
@@ -115,12 +114,12 @@ def _copy_best(source, target, ensemble):
   for name in labels.THRESHOLD_FILES:
     path = os.path.join(source, name)
     if files.exists(path):
-      tf.io.gfile.copy(path, os.path.join(target, name), True)
+      files.copy(path, os.path.join(target, name))
   best, copied = map(run_folder.best_folder, (source, target))
   files.remove_folder(copied)  # an earlier sweep left it
-  tf.io.gfile.makedirs(copied)
+  files.make_folder(copied)
   for name in files.list_folder(best):
-    tf.io.gfile.copy(os.path.join(best, name), os.path.join(copied, name))
+    files.copy(os.path.join(best, name), os.path.join(copied, name))
   for entry in run_json.read(source)[-1:]:
     entry["flags"]["ensemble"] = ensemble
     if [entry] != run_json.read(target)[-1:]:

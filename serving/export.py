@@ -169,14 +169,14 @@ def new_folder(directory: str) -> Iterator[str]:
     pid = left.rstrip("/").removeprefix(base)
     if pid.isdigit() and processes.has_ended(int(pid)):
       files.remove_folder(left)  # a killed export left the folder
-  tf.io.gfile.makedirs(unfinished)
+  files.make_folder(unfinished)
   try:
     yield unfinished
     files.check_is_free(directory)  # another process may have been faster
+    files.rename(unfinished, directory)
   except BaseException:
     files.remove_folder(unfinished)
     raise
-  tf.io.gfile.rename(unfinished, directory, overwrite=True)
   logging.info("exported to %s", directory)
 
 

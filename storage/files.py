@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -35,7 +34,6 @@ def absolute(path: str) -> str:
 
 def _remote(function: str, path: str, *arguments, **options):
   """Calls a function of tf.io.gfile; OSErrors name the path."""
-  from tensorflow import errors  # noqa: PLC0415
   from tensorflow.io import gfile  # noqa: PLC0415
 
   scheme = path.partition("://")[0]
@@ -49,8 +47,20 @@ def _remote(function: str, path: str, *arguments, **options):
       f"{path}: TensorFlow has no file system for {scheme}://, only for "
       f"{known}. Mount it as a folder, or copy the files"
     )
-  try:
+  with _oserrors(path):
     return getattr(gfile, function)(path, *arguments, **options)
+
+
+@contextmanager
+def _oserrors(path: str) -> Iterator[None]:
+  """Context in which an error of a remote path becomes an OSError."""
+  if not is_remote(path):
+    yield
+    return
+  from tensorflow import errors  # noqa: PLC0415
+
+  try:
+    yield
   except errors.OpError as error:
     is_missing = isinstance(error, errors.NotFoundError)
     kind = FileNotFoundError if is_missing else OSError
@@ -88,6 +98,22 @@ def mtime(path: str) -> int:
   return os.stat(path).st_mtime_ns
 
 
+def make_folder(path: str) -> None:
+  """Makes a folder and its missing parents, if it is not there."""
+  if is_remote(path):
+    _remote("makedirs", path)
+  else:
+    os.makedirs(path, exist_ok=True)
+
+
+def copy(path: str, name: str) -> None:
+  """Copies a file; `name` is remote if `path` is."""
+  if is_remote(path):
+    _remote("copy", path, name, overwrite=True)
+  else:
+    shutil.copyfile(path, name)
+
+
 def rename(path: str, name: str) -> None:
   if is_remote(path):
     _remote("rename", path, name, overwrite=True)
@@ -99,7 +125,8 @@ def remove_old(folder: str, *names: str) -> None:
   """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
     if exists(path):
-      remove(path)
+      with suppress(FileNotFoundError):  # another process was faster
+        remove(path)
 
 
 def remove_folder(path: str) -> None:
@@ -169,6 +196,10 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
     raise FileExistsError(f"{text} {setting(flag)}")
 
 
+def _open(path, mode):
+  return _remote("GFile", path, mode) if is_remote(path) else open(path, mode)
+
+
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes. OSErrors name the file."""
   try:
@@ -196,11 +227,9 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   try:
     if is_remote(path):
       _remote("makedirs", folder)
-      opened = partial(_remote, "GFile")
     else:
       os.makedirs(folder, exist_ok=True)
-      opened = open
-    with opened(part, "wb") as file:
+    with _oserrors(part), _open(part, "wb") as file:
       yield file
     rename(part, path)
   except BaseException as error:
@@ -245,6 +274,12 @@ def check_writable(path: str, flag: str) -> None:
 
 def write_text(path: str, text: str) -> None:
   with open_for_writing(path) as file:
+    file.write(text.encode())
+
+
+def append_text(path: str, text: str) -> None:
+  """Appends to a file, which an error may leave with a part of the text."""
+  with _oserrors(path), _open(path, "ab") as file:
     file.write(text.encode())
 
 

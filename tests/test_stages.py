@@ -230,7 +230,7 @@ def _pretrainer(monkeypatch, tmp_path):
   class Run:
     """A run that trains LOADED steps."""
 
-    strategy = SimpleNamespace(scope=stages.nullcontext)
+    scope = staticmethod(stages.nullcontext)
     load = staticmethod(events.stage("load", LOADED))
     export = staticmethod(events.stage("export"))
 

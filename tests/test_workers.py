@@ -122,13 +122,32 @@ def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
   done = int(checkpoint_files.find_checkpoint(str(tmp_path)).rpartition("-")[2])
   assert 0 < done < 100_000
   for worker, log in zip((first, second), logs, strict=True):
-    assert worker.returncode == 0, log
+    assert worker.returncode == 143, log  # so a supervisor starts it again
     assert f"the same command resumes from step {done}" in log
 
 
 @pytest.mark.slow
-def test_supervised_workers_continue_after_one_worker_is_killed(
+def test_a_worker_that_is_lost_in_an_evaluation_is_reported_in_one_line(
   given, tmp_path
+):
+  flags = given | {"eval_steps": 1, "max_eval_steps": 100_000}
+  first, second = _workers(flags | {"output_dir": tmp_path})
+  for line in second.stderr:
+    if "evaluation at step 1" in line:
+      break
+  time.sleep(4.0)  # time to evaluate
+  second.kill()
+  _, log = first.communicate(timeout=900)
+  second.communicate()
+  assert first.returncode == 1, log
+  assert "another worker cannot be reached any more" in log.splitlines()[-1]
+  assert "Traceback" not in log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_supervised_workers_continue_after_one_worker_is_ended(
+  given, tmp_path, number
 ):
   flags = given | {"num_train_steps": 1000, "save_checkpoints_steps": 50}
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
@@ -146,7 +165,7 @@ def test_supervised_workers_continue_after_one_worker_is_killed(
     time.sleep(0.1)
   parent = str(supervisors[1].pid)
   children = subprocess.check_output(["pgrep", "-P", parent], text=True)
-  os.kill(int(children.split()[0]), signal.SIGKILL)
+  os.kill(int(children.split()[0]), number)
   for supervisor in supervisors:
     _, log = supervisor.communicate(timeout=900)
     assert supervisor.returncode == 0, log

@@ -249,7 +249,7 @@ def write(
   prefix = os.fspath(prefix)
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, checkpoint_files.UNFINISHED + name)
-  tf.io.gfile.makedirs(folder or ".")
+  files.make_folder(folder or ".")
   try:
     with tf.device("cpu:0"):
       tf.raw_ops.SaveV2(
@@ -258,10 +258,11 @@ def write(
         shape_and_slices=[""] * len(values),
         tensors=[tf.convert_to_tensor(value) for value in values.values()],
       )
-  except tf.errors.OpError as error:
+    for suffix in (".data-00000-of-00001", ".index"):
+      files.rename(unfinished + suffix, prefix + suffix)
+  except (tf.errors.OpError, OSError) as error:
     for path in files_of(unfinished):
       files.remove(path)
-    text = f"the checkpoint {prefix} cannot be written ({error.message})"
+    reason = getattr(error, "message", error)
+    text = f"the checkpoint {prefix} cannot be written ({reason})"
     raise OSError(text) from None
-  for suffix in (".data-00000-of-00001", ".index"):
-    tf.io.gfile.rename(unfinished + suffix, prefix + suffix, overwrite=True)

@@ -81,8 +81,8 @@ class Training:
   model's variables hold the moving averages, if there are any.
 
   Raises ValueError for a corrupt record, and for a loss that is not finite. The
-  step with such a loss is not saved. Raises ConnectionError if a worker does
-  not answer. SIGTERM to any worker saves a checkpoint and ends the program.
+  step with such a loss is not saved. SIGTERM to any worker saves a checkpoint
+  and ends the program.
   """
 
   train_step: steps.TrainStep  # training begins from its variables
@@ -169,7 +169,7 @@ class Training:
       logging.info("profile of %d steps: %s", number, folder)
       profile = tf.profiler.experimental.Profile(folder)
     named = steps.corrupt_record_errors(self.source)
-    with named, _lost_worker_errors(), profile:
+    with named, profile:
       sums = train_step.train(batches, tf.constant(number))
       sums = {name: np.asarray(value) for name, value in sums.items()}
     nonfinite = int(train_step.first_nonfinite_step.numpy())
@@ -199,16 +199,17 @@ class Training:
 
 
 @contextmanager
-def _lost_worker_errors() -> Iterator[None]:
+def lost_worker_errors() -> Iterator[None]:
   """Raises ConnectionError if another worker does not answer."""
   try:
     yield
   except _LOST_WORKER as error:
     if not processes.has_others():
       raise
+    reason = steps.reason(error)[:200]
     raise ConnectionError(
-      f"another worker cannot be reached any more ({error.message[:200]}): "
-      "start all of them again; they resume from the last checkpoint"
+      f"another worker cannot be reached any more ({reason}): start all of "
+      "them again; they resume from the last checkpoint"
     ) from None
 
 
@@ -218,6 +219,5 @@ def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
     return interrupted, seconds
   strategy = tf.distribute.get_strategy()
   own = tf.constant([float(interrupted), seconds])  # this worker's
-  with _lost_worker_errors():
-    number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
+  number, seconds = sum_over_replicas(strategy, own).numpy().tolist()
   return number > 0.0, seconds / strategy.num_replicas_in_sync

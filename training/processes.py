@@ -113,8 +113,11 @@ def run_child(command: list[str]) -> int:
 
 
 def end_interrupted() -> None:
-  """Exits with 0, or in a child process with 143: there, 0 means complete."""
-  sys.exit(_INTERRUPTED if _IS_CHILD in os.environ else 0)
+  """Exits with 0, or with 143 in a child process or with several workers.
+
+  For the parent process, and for a supervisor of workers, 0 means complete.
+  """
+  sys.exit(_INTERRUPTED if _IS_CHILD in os.environ or has_others() else 0)
 
 
 def _watch(signals, is_logged):

@@ -153,8 +153,8 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
   if not processes.is_chief():
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
-  with tf.io.gfile.GFile(os.path.join(folder, run_json.METRICS), "a") as file:
-    file.write(json.dumps({"step": step} | numbers) + "\n")
+  line = json.dumps({"step": step} | numbers)
+  files.append_text(os.path.join(folder, run_json.METRICS), line + "\n")
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
@@ -180,12 +180,14 @@ def draw_metrics(folder: str) -> str | None:
 
   Each metric has a panel with the curves of training and evaluation.
   """
+  if not processes.is_chief():
+    return None
   panels: dict[str, dict[str, list]] = {}
   for line in read_metrics(folder):
     for name in [*line][1:]:
       curves = panels.setdefault(name.removeprefix("eval_"), {})
       curves.setdefault(name, []).append((line["step"], line[name]))
-  if not (panels and processes.is_chief()):
+  if not panels:
     return None
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra

@@ -18,7 +18,7 @@ from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
-from training import checkpoint_files
+from training import checkpoint_files, processes
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -168,7 +168,7 @@ def _submissions(output_dir, name, data_dir=None):
 
 
 def run(settings: Settings) -> None:
-  """Runs each task of `parts`; writes the table and the submission."""
+  """Runs each task of `parts`; the chief writes the table and submission."""
   if settings.do_train:
     # All tasks have the same seed.
     seed = 1 if settings.seed is None else settings.seed
@@ -176,6 +176,7 @@ def run(settings: Settings) -> None:
     settings = settings.replace(seed=seed, command=command)
   values = _read(settings.output_dir)
   runs = parts(settings, logging.INFO)
+  writes = processes.is_chief() and not settings.dry_run
   if any(flags.get("do_train", settings.do_train) for flags in runs.values()):
     model_files.save_command(settings, settings.seed or 0)
   for name, flags in runs.items():
@@ -187,7 +188,7 @@ def run(settings: Settings) -> None:
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
     train, dev, test = _marks(part, name)
     training_program.rerun(settings, name, changes)
-    for row, (metric, *_) in _ROWS.items() if not settings.dry_run else ():
+    for row, (metric, *_) in _ROWS.items() if writes else ():
       suffix = "_mismatched" if row == "MNLI-mm" else ""
       path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
       if _is_of(row, name) and files.exists(path):
@@ -198,9 +199,9 @@ def run(settings: Settings) -> None:
           train, dev = old.train, old.dev and dev
         last = test if part.do_predict else old.test
         values[row] = Row(score, train, dev, last)
-    if not settings.dry_run:
+    if writes:
       _write(settings.output_dir, values)
-  if settings.do_predict and not settings.dry_run:
+  if settings.do_predict and writes:
     _write_submission(settings.output_dir)
 
 

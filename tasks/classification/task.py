@@ -30,7 +30,7 @@ from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import Settings
 from tasks.metrics import classification_report
-from training import inference
+from training import inference, processes
 
 
 class TextClassification(TextSignature):
@@ -182,7 +182,8 @@ class Classification(Task[Settings]):
       best = map(metrics.best_threshold, probs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
       path = settings.threshold_file(labels.THRESHOLDS)
-      metrics.save_thresholds(named, path)
+      if processes.is_chief():
+        metrics.save_thresholds(named, path)
     else:
       named = with_thresholds(settings, named)
     batch = {"label_ids": label_ids}

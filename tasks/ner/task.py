@@ -23,7 +23,7 @@ from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
-from training import inference
+from training import inference, processes
 
 
 class Ner(Task[Settings]):
@@ -100,7 +100,7 @@ class Ner(Task[Settings]):
     label_ids = [ids[tag] for s in sentences for tag in s.tags or ()]
     batch = {"label_ids": np.array(label_ids)}
     terms = self.objective().losses({"logits": logits}, batch)
-    if settings.do_eval:
+    if settings.do_eval and processes.is_chief():
       metrics.write_predictions(
         settings.output_dir, "eval", logits, self.labels, sentences
       )

@@ -41,7 +41,7 @@ def pretrain(settings: Settings) -> None:
   run = Run(settings, model_files.config(settings))
   if settings.do_train or settings.do_eval:
     is_chief = processes.is_chief()
-    with run.strategy.scope():
+    with run.scope():
       # Only the chief looks for corrupt records. The other workers wait.
       if not is_chief:
         run_folder.wait_for_chief()
@@ -53,7 +53,7 @@ def pretrain(settings: Settings) -> None:
   next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated = None  # last step that was evaluated
-  with run.strategy.scope():
+  with run.scope():
     model = models.pretrainer(run.config, next_sentence=next_sentence)
     if settings.do_train:
       for step in run.train(

@@ -24,7 +24,13 @@ from tasks.squad.decoding import Predictions
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
-from training import checkpoint_files, inference, report, run_folder
+from training import (
+  checkpoint_files,
+  inference,
+  processes,
+  report,
+  run_folder,
+)
 
 
 def null_threshold(settings: Settings) -> float:
@@ -130,7 +136,8 @@ class Squad(Task[Settings]):
     settings, questions = self.settings, dataset.examples
     version_2, unit = settings.version_2_with_negative, settings.f1_unit
     scores = metrics.score(questions, predictions, version_2, unit)
-    metrics.write_scores(scores, settings.output_dir)
+    if processes.is_chief():
+      metrics.write_scores(scores, settings.output_dir)
     metrics.warn_of_silence(questions, predictions, scores)
     return Evaluation(scores, self._judged(questions, predictions))
 
@@ -167,8 +174,9 @@ class Squad(Task[Settings]):
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
     best = run_folder.read_best(settings.output_dir)
-    has_better = best and settings.keeps_best
-    if not has_better or scores.get("best_f1", 0.0) > best["value"]:
+    is_best = not (best and settings.keeps_best)
+    is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
+    if is_best and processes.is_chief():
       path = settings.threshold_file(labels.NULL_THRESHOLD)
       metrics.save_threshold(path, scores, predictions.null_odds)
     return scores

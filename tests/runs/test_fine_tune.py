@@ -355,7 +355,7 @@ def _events(monkeypatch):
     return types.SimpleNamespace(
       settings=settings,
       config="config",
-      strategy=types.SimpleNamespace(scope=stages.nullcontext),
+      scope=stages.nullcontext,
       load=events.stage("load", LOADED),
       export=lambda build: events.append(("export", build(settings))),
     )
@@ -451,3 +451,17 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     ]
     expected += [("export", f"served {program}")] * export
     assert result == expected
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_only_the_chief_predicts_and_all_workers_wait_at_the_end(
+  events, monkeypatch, index
+):
+  toy.set_worker(monkeypatch, index)
+  events.replace(monkeypatch, run_folder, "wait_for_chief")
+  settings = programs.arguments("run_ner", do_eval=True, do_predict=True)
+  splits = dict.fromkeys(("dev", "test"), events)
+  fine_tune.fine_tune(Staged(settings, splits))
+  stages_of_chief = ["load", "write_evaluation", "predict", "wait_for_chief"]
+  expected = [x for x in stages_of_chief if x != "predict" or not index]
+  assert [event[0] for event in events] == expected

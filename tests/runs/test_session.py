@@ -392,6 +392,16 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     assert entry["flags"]["vocab_file"] == "of the model"
 
 
+def test_a_worker_that_is_lost_at_any_stage_is_reported(tmp_path, monkeypatch):
+  monkeypatch.setattr(session, "make_strategy", lambda _: toy.two_replicas())
+  run = session.Run(_flags(tmp_path), toy.config())
+  toy.set_worker(monkeypatch, 0)
+  message = "another worker cannot be reached any more .*gone.: start all"
+  with pytest.raises(ConnectionError, match=message), run.scope():
+    assert tf.distribute.has_strategy()
+    raise tf.errors.UnavailableError(None, None, "gone")
+
+
 def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   tmp_path, monkeypatch, log
 ):

@@ -203,6 +203,16 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   assert not [*tmp_path.iterdir()]
 
 
+def test_an_export_that_cannot_be_renamed_leaves_nothing(tmp_path, monkeypatch):
+  monkeypatch.setattr(files, "rename", lambda *_: 1 / 0)
+  with (
+    pytest.raises(ZeroDivisionError),
+    export.new_folder(f"{tmp_path}/export") as folder,
+  ):
+    Path(folder, "saved_model.pb").touch()
+  assert not [*tmp_path.iterdir()]
+
+
 def test_only_an_export_for_an_engine_has_task_json(
   every_task, tmp_path, monkeypatch
 ):

@@ -4,7 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
+from cli import program
 from modeling.config import BertConfig
 from storage import files, textfiles
 
@@ -116,6 +118,10 @@ def test_paths_with_a_scheme_go_through_gfile():
   files.remove(other)
   files.check_writable(f"{folder}/out", "output_file")
   assert files.list_folder(folder) == ["a.txt"]
+  files.append_text(path, "c\n")
+  files.make_folder(f"{folder}/b")
+  files.copy(path, f"{folder}/b/a.txt")
+  assert files.read_text(f"{folder}/b/a.txt") == "a\r\nb\nc\n"
 
 
 def test_a_missing_remote_file_raises_the_error_of_a_local_file():
@@ -158,3 +164,37 @@ def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):
     message = f"{path} is there already: .* name another export_dir$"
     with pytest.raises(FileExistsError, match=message):
       files.check_is_free(str(path))
+
+
+def test_a_file_may_vanish_before_it_is_removed(tmp_path, monkeypatch):
+  """Another process may remove the same file."""
+  monkeypatch.setattr(files, "exists", lambda path: True)
+  _touch(tmp_path, "old")
+  files.remove_old(str(tmp_path), "gone", "old")
+  assert not [*tmp_path.iterdir()]
+
+
+def _fail(*_, **__):
+  raise tf.errors.UnavailableError(None, None, "503 backend error\n[trace]")
+
+
+@pytest.mark.parametrize(
+  ("owner", "name", "call"),
+  [
+    (tf.io.gfile, "makedirs", files.make_folder),
+    (tf.io.gfile, "copy", lambda path: files.copy(path, "ram://b")),
+    (tf.io.gfile, "rename", lambda path: files.rename(path, "ram://b")),
+    (tf.io.gfile.GFile, "write", lambda path: files.append_text(path, "a")),
+    (tf.io.gfile.GFile, "close", lambda path: files.append_text(path, "a")),
+    (tf.io.gfile.GFile, "write", lambda path: files.write_text(path, "a")),
+    (tf.io.gfile.GFile, "close", lambda path: files.write_text(path, "a")),
+  ],
+)
+def test_an_error_of_a_remote_store_is_one_line_with_the_path(
+  monkeypatch, owner, name, call
+):
+  path = "ram://test_errors/a.txt"
+  monkeypatch.setattr(owner, name, _fail)
+  with pytest.raises(OSError, match=f"{path}.*: 503 backend error$") as raised:
+    call(path)
+  assert program.is_user_error(raised.value)

@@ -1,5 +1,6 @@
 """Checkpoints: writing, reading, log lines and errors."""
 
+import itertools
 import os
 import re
 import resource
@@ -398,10 +399,9 @@ def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
 
     return call
 
-  calls = (tf.io.gfile, "rename"), (files, "rename"), (files, "remove")
   with monkeypatch.context() as patch:
-    for module, name in calls:
-      patch.setattr(module, name, mortal(getattr(module, name)))
+    for name in ("rename", "remove"):
+      patch.setattr(files, name, mortal(getattr(files, name)))
     # Five calls: rename data, index and list, remove the two old files.
     with nullcontext() if moment == 5 else pytest.raises(KeyboardInterrupt):
       checkpoints.save(2, {"a": 2.0})
@@ -457,6 +457,27 @@ def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
       _saved(tmp_path, 2, large=tf.zeros([10_000]))
   finally:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+  assert f"the last good checkpoint is {first}" in caplog.text
+  assert not list(tmp_path.glob("unfinished*"))
+  assert Checkpoints(str(tmp_path)).newest_readable() == first
+
+
+@pytest.mark.parametrize("renamed", [0, 1])  # files before the error
+def test_a_rename_that_fails_leaves_no_unfinished_file(
+  tmp_path, monkeypatch, caplog, renamed
+):
+  first, rename = _saved(tmp_path, 1), files.rename
+  number = itertools.count()
+
+  def fail(path, name):
+    if next(number) == renamed:
+      raise OSError("503 backend error")
+    rename(path, name)
+
+  monkeypatch.setattr(files, "rename", fail)
+  message = r"model\.ckpt-2 cannot be written \(503 backend error\)"
+  with pytest.raises(OSError, match=message):
+    _saved(tmp_path, 2)
   assert f"the last good checkpoint is {first}" in caplog.text
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable() == first

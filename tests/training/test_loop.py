@@ -171,11 +171,22 @@ def test_an_error_means_a_lost_worker_only_with_several_workers(
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError
-  with pytest.raises(expected, match="no memory"), loop._lost_worker_errors():
+  with pytest.raises(expected, match="no memory"), loop.lost_worker_errors():
     raise tf.errors.InternalError(None, None, "no memory")
 
 
-def test_a_record_that_cannot_be_read_is_reported(tmp_path):
+def test_the_message_about_a_lost_worker_has_the_reason_in_one_line(
+  monkeypatch,
+):
+  toy.set_worker(monkeypatch, 0)
+  reason = "Collective ops is aborted by: a heartbeat is missing"
+  text = f"Graph execution error:\n\nDetected at node x:\n{reason}\nThe tasks"
+  with pytest.raises(ConnectionError) as raised, loop.lost_worker_errors():
+    raise tf.errors.UnavailableError(None, None, text)
+  assert f"any more ({reason}): start all" in str(raised.value)
+
+
+def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
   path = str(tmp_path / "cut.tfrecord")
   with tf.io.TFRecordWriter(path) as writer:
     writer.write(b"x" * 100)
@@ -183,9 +194,11 @@ def test_a_record_that_cannot_be_read_is_reported(tmp_path):
     file.truncate(60)
   broken = tf.data.TFRecordDataset(path).flat_map(lambda _: toy.batches(1))
   data = toy.batches(1).concatenate(broken)
-  source = SimpleNamespace(first_corrupt=lambda: "record 7 of that file")
-  with pytest.raises(ValueError, match="record 7 of that file"):
+  source = SimpleNamespace(files=["a"], first_corrupt=lambda: "record 7 of a")
+  with pytest.raises(ValueError, match="record 7 of a"):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
+  text = "searching 1 file for a corrupt record: truncated record at 0"
+  assert text in log.text
 
 
 class _TwoWorkers:

@@ -111,13 +111,20 @@ def test_a_signal_to_the_parent_ends_its_child():
   assert interruption.requested
 
 
-@pytest.mark.parametrize(("is_child", "status"), [(False, 0), (True, 143)])
+@pytest.mark.parametrize(
+  ("variable", "value", "status"),
+  [
+    (processes._IS_CHILD, "", 0),
+    (processes._IS_CHILD, "1", 143),
+    ("TF_CONFIG", json.dumps({"cluster": WORKERS, "task": FIRST}), 143),
+  ],
+)
 def test_a_process_ends_when_its_child_was_interrupted(
-  is_child, status, monkeypatch
+  variable, value, status, monkeypatch
 ):
-  """The status is 0, or 143 if `run_child` started this process, too."""
-  if is_child:
-    monkeypatch.setenv(processes._IS_CHILD, "1")
+  """The status is 0, or 143 in a child process and with several workers."""
+  if value:
+    monkeypatch.setenv(variable, value)
   monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))
   command = [sys.executable, "-c", "raise SystemExit(3)"]
   assert processes.run_child(command) == 3

@@ -45,6 +45,9 @@ def test_only_the_chief_writes_reports(tmp_path, monkeypatch):
   report.write_evaluation(str(tmp_path), {"loss": 1.0}, 2)
   _begun(tmp_path, 9)
   assert not list(tmp_path.iterdir())
+  # The chief may remove the folder of a dry run at any time.
+  monkeypatch.setattr(report, "read_metrics", None)
+  report.draw_metrics(str(tmp_path))
 
 
 def test_an_evaluations_suffix_names_its_file_metrics_and_curves(tmp_path):
@@ -179,3 +182,9 @@ def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
   lines = report.read_metrics(str(tmp_path))
   assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
   assert lines[0]["loss"] == (1 + 6) / (1 + 3)
+
+
+def test_a_metrics_file_that_cannot_be_written_is_an_oserror(tmp_path):
+  (tmp_path / "metrics.jsonl").mkdir()
+  with pytest.raises(IsADirectoryError):
+    report.add_metrics(str(tmp_path), 1, {"loss": 1.0})

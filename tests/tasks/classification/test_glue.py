@@ -9,6 +9,7 @@ import pytest
 from storage import UserError
 from tasks.classification import glue, named_tasks
 from tests import programs
+from tests.training import toy
 
 FILES = """
   AX.tsv CoLA.tsv MNLI-m.tsv MNLI-mm.tsv MRPC.tsv QNLI.tsv QQP.tsv RTE.tsv
@@ -106,6 +107,16 @@ def test_glue_tasks_run_and_are_averaged_as_in_the_paper(tmp_path, calls, run):
     files = archive.namelist()
     assert sorted(files) == sorted(FILES)
     assert all(archive.read(name).decode() == name for name in files)
+
+
+def test_only_the_chief_writes_the_table_and_the_submission(
+  tmp_path, calls, run, monkeypatch
+):
+  _task_folders(tmp_path, "CoLA", "RTE")
+  toy.set_worker(monkeypatch, 1)
+  run(_flags(tmp_path))
+  assert [values["task_name"] for values in calls] == ["CoLA", "RTE"]
+  assert not [*(tmp_path / "output").glob("*.*")]
 
 
 def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):

@@ -11,6 +11,7 @@ from tasks.classification.task import Classification
 from tests import programs
 from tests.serving.tasks import CONFIG, T, check_ensemble, settings
 from tests.tasks.classification.test_multi_label import several_labels
+from tests.training import toy
 
 WORDS = ("a", "b c", "d e a", "b a d c", "a a a a a", "e", "d d")
 COLUMNS = ("index", "sentence1", "sentence2", "gold_label")
@@ -218,6 +219,10 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   assert evaluate(several_labels(), fits=False)["eval_macro_f1"] == 0
   evaluate(several_labels(), fits=True, ensemble=2)
   assert path.with_name("thresholds_ensemble.tsv").exists()
+  path.unlink()
+  toy.set_worker(monkeypatch, 1)  # only the chief writes
+  assert evaluate(several_labels(), fits=True) == result
+  assert not path.exists()
 
 
 def test_judged_examples_have_float32_scores_and_labels_joined_by_bars(args):

@@ -14,6 +14,7 @@ from tasks.ner.records import TagRecordBuilder
 from tasks.ner.task import Ner
 from tests import programs
 from tests.serving.tasks import CONFIG, TAGS, T, check_ensemble, settings
+from tests.training import toy
 
 # The second sentence is longer than a record. The third sentence has a word
 # without a token.
@@ -89,8 +90,12 @@ def test_a_model_of_bio_tags_is_evaluated_on_a_file_of_iob1_tags(
     assert _predicted(path) == ["I-X", "I-X", "O"]
 
 
-def test_an_evaluation_without_do_eval_writes_no_predictions(args, tmp_path):
-  ner = Ner(args.replace(do_train=True), {}, TAGS)
+@pytest.mark.parametrize(("do_eval", "index"), [(False, 0), (True, 1)])
+def test_only_the_chief_writes_predictions_and_only_with_do_eval(
+  args, tmp_path, monkeypatch, do_eval, index
+):
+  toy.set_worker(monkeypatch, index)
+  ner = Ner(args.replace(do_train=True, do_eval=do_eval), {}, TAGS)
   assert ner.evaluate(ner.make_model(CONFIG), _convert(args, "dev"))
   assert not (tmp_path / "out" / "eval_predictions.conll").exists()
 

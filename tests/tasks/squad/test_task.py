@@ -12,6 +12,7 @@ from tasks.squad import examples, task
 from tasks.squad.task import Squad
 from tests import programs, shared
 from tests.serving.tasks import CONFIG
+from tests.training import toy
 
 
 def _args(folder, context, number, answer="b"):
@@ -83,6 +84,17 @@ def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
   assert is_written(0.0)
   assert is_written(0.0, in_training=False, keep_best=True)
   assert is_written(0.0, in_training=False, ensemble=3)
+
+
+def test_only_the_chief_writes_the_scores_and_the_threshold_of_an_evaluation(
+  tmp_path, monkeypatch
+):
+  args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
+  data, before = _eval_data(args), {*tmp_path.iterdir()}
+  for index, number in ((1, 0), (0, 2)):
+    toy.set_worker(monkeypatch, index)
+    assert Squad(args, {}).evaluate(None, data)["best_f1"] == 0.0
+    assert len({*tmp_path.iterdir()} - before) == number
 
 
 def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
