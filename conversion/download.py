@@ -113,8 +113,11 @@ def converted(url: str) -> tuple[str, bool | None]:
     with TemporaryDirectory(dir=cache.parent) as partial:
       folder = os.path.join(partial, "bert")
       original.write(bert, folder)
-      with suppress(OSError):  # another process was first
+      try:
         os.rename(folder, cache)
+      except OSError:
+        if not os.listdir(cache):  # otherwise another process was first
+          raise
   folder, *_ = hugging_face.read_config(source)
   return str(cache), hugging_face.lower_case(folder)
 

@@ -181,7 +181,7 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
 def lower_case(folder: str) -> bool | None:
   """Returns the tokenizer's do_lower_case; None if its settings are missing."""
   fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
-  settings = {}
+  settings: dict = {}
   if files.exists(fast):
     values = textfiles.read_json(fast)
     normalizer = values.get("normalizer") or {}

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import logging
@@ -111,7 +111,7 @@ class CanonicalModel:
   origin: str  # path of the source, for messages
   # The arrays by variable name, without training state.
   values: dict[str, np.ndarray] = field(default_factory=dict)
-  config: dict | None = None  # content of bert_config.json
+  config: Any = None  # content of bert_config.json, a dict
   vocabulary: str | None = None  # path of vocab.txt or tokenizer.json
   mark: str | None = None  # fingerprint of the training's vocabulary
   lower_case: bool | None = None  # the tokenizer's do_lower_case
@@ -183,8 +183,8 @@ class Head(NamedTuple):
 
 # A model is of the first kind whose variables all exist.
 HEADS = {
-  kind: Head(*facts, checkpoint_files.HEADS[kind])
-  for kind, *facts in (
+  kind: Head(architecture, pools, checkpoint_files.HEADS[kind])
+  for kind, architecture, pools in (
     ("multiple_choice", "BertForMultipleChoice", True),
     ("question_answering", "BertForQuestionAnswering", False),
     ("tagging", "BertForTokenClassification", False),
@@ -210,8 +210,9 @@ def head_of(bert: CanonicalModel, expected: str | None = None) -> str:
       f"{bert.origin} has no head for {expected}: there is no "
       f"{min(missing)}; it has the variables for {', '.join(complete)}"
     )
-  if expected or bert.head in complete:
-    return expected or bert.head
+  kind = expected or bert.head
+  if kind in complete:
+    return kind
   has_tags = "O" in bert.labels and any(map(_TAG.match, bert.labels))
   if "tagging" in complete and not has_tags:
     complete.remove("tagging")

@@ -56,9 +56,10 @@ _MASKED_LM = {
 def read(folder: str) -> CanonicalModel:
   """Reads a preset: the backbone and, if there is a task, the task's head."""
   described = textfiles.read_json(os.path.join(folder, _CONFIG))
-  kind, settings = described.get("class_name"), described.get("config")
+  kind = described.get("class_name")
   if kind != "BertBackbone":
     raise UserError(f"{folder} describes a {kind}, not a BertBackbone")
+  settings = described["config"]
   config = {name: settings[key] for key, name in _SIZES.items()}
   config |= dict.fromkeys(_DROPOUTS, settings.get("dropout", 0.1))
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})

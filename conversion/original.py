@@ -69,7 +69,7 @@ def read(
   bert.thresholds = {k: path for k, path in thresholds.items() if path}
   bert.lower_case = flags.get("do_lower_case")
   bert.multi_label = flags.get("multi_label", False)
-  bert.head = _HEADS.get(entry.get("program"))
+  bert.head = _HEADS.get(entry.get("program", ""))
   state = checkpoint.training_state(reader.shapes)
   average = checkpoint.AVERAGE
   if averaged and not any(name.endswith(average) for name in reader.shapes):
@@ -154,7 +154,7 @@ def complete(
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see interchange.check_config
     narrow = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
-    bert.values |= {k: np.float32(v) for k, v in narrow.items()}
+    bert.values |= {k: v.astype(np.float32) for k, v in narrow.items()}
     attention = BertConfig.from_dict(bert.config).attention
     has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
     if attention != "bidirectional" or has_lstm:
@@ -216,7 +216,7 @@ def check_variables(bert: CanonicalModel, head: str) -> None:
       "%s has no bert_config.json: its variables are not checked", bert.origin
     )
     return
-  make = {
+  make: dict = {
     "encoder": models.encoder,
     "pretraining": models.pretrainer,
     "masked_lm": partial(models.pretrainer, next_sentence=False),

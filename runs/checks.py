@@ -241,7 +241,8 @@ def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint
-  mark = next(filter(None, map(record_scan.vocabulary, paths)), None)
+  marks = files.in_threads(record_scan.vocabulary, paths)
+  mark = next(filter(None, marks), None)
   start = checkpoint(settings)
   if mark or not start:
     return mark

@@ -100,7 +100,7 @@ class Run(Generic[T_co]):
     step = self._train_step(model, objective, steps, compiled)
     is_chief, data = processes.is_chief(), {}
     if is_chief:
-      data = {path: run_json.fingerprint(path) for path in source.files}
+      data = run_json.fingerprints(source.files)
       data |= {"the examples": examples} if examples else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)

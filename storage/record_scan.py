@@ -4,22 +4,24 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, setting, tfrecord
+from storage import UserError, files, setting, textfiles, tfrecord
 from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
 _MAKE_AGAIN = "Make the file again"
 _NO_EXAMPLE = "it is not a tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
+
+_log_once = cache(logging.info)
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -45,33 +47,34 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   function scans the file. The file `cache` stores the result, which is valid
   until the size or the modification time of the scanned file changes.
   """
-  with ThreadPoolExecutor(16) as pool:  # remote files answer slowly
-    indexes = zip(paths, pool.map(_read_index, paths), strict=True)
-    blocks: dict[str, Any] = dict(indexes)
-  foreign = {
-    f"{path!a} {files.size(path)} {files.mtime(path)}": path
-    for path, index in blocks.items()
-    if index is None
-  }
   known: dict[str, np.ndarray] = {}
-  if cache and foreign:
+  if cache:
     # The cache may be missing or corrupt: NumPy and zipfile raise many types.
     with suppress(Exception), files.open_for_reading(cache) as file:
       known = dict(np.load(file))
-  scanned = [path for key, path in foreign.items() if key not in known]
-  for key, path in foreign.items():
-    blocks[path] = known[key] if key in known else _scan(path)
+
+  def load(path):
+    """Returns a file's key in the cache, or None, and its blocks."""
+    blocks, _ = _read_index(path)
+    if blocks is not None:
+      return None, blocks
+    key = f"{path!a} {files.size(path)} {files.mtime(path)}"
+    return key, known[key] if key in known else _scan(path)
+
+  unique = dict.fromkeys(paths)
+  loaded = dict(zip(unique, files.in_threads(load, unique), strict=True))
+  foreign = {key: blocks for key, blocks in loaded.values() if key}
+  scanned = [p for p, (key, _) in loaded.items() if key and key not in known]
   if scanned:
     names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
     text = "%d of %d files have an index; scanned %s"
-    logging.info(text, len(blocks) - len(scanned), len(blocks), names)
+    logging.info(text, len(loaded) - len(scanned), len(loaded), names)
   if cache and scanned:
     content = io.BytesIO()  # np.savez seeks; remote files cannot
-    arrays = {key: blocks[path] for key, path in foreign.items()}
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, allow_pickle=False, **foreign)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
-  columns = [blocks[path] for path in paths]
+  columns = [loaded[path][1] for path in paths]
   counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),
@@ -81,30 +84,29 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   )
 
 
-def _read_index(path) -> np.ndarray | None:
-  """Reads a file's index; returns what `_scan` would, or None if unusable."""
+def _read_index(path) -> tuple[np.ndarray | None, str | None]:
+  """Reads an index: the result of `_scan`, and the vocabulary's fingerprint.
+
+  Returns (None, None) for a missing or corrupt index, or an older file's.
+  """
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
-    facts.pop("vocabulary", None)
-    number, starts = facts.pop("records"), facts.pop("blocks")
+    mark, number = facts.pop("vocabulary", None), facts.pop("records")
+    starts = facts.pop("blocks")
     blocks = np.array([*starts, number], np.int64)
     is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
     is_ordered = (np.diff([*starts, facts["size"]]) > 0).all()
     if is_complete and is_ordered and facts == tfrecord.identity(path):
-      return blocks
-    logging.info("%s has changed since its index was written", path)
+      return blocks, mark
+    _log_once("%s has changed since its index was written", path)
   except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
-  return None
+  return None, None
 
 
 def vocabulary(path: str) -> str | None:
   """Fingerprint of the vocabulary in a file's index; None if unknown."""
-  with suppress(Exception):  # as in `_read_index`
-    facts = json.loads(files.read_text(tfrecord.index_path(path)))
-    if facts.items() >= tfrecord.identity(path).items():
-      return facts.get("vocabulary")
-  return None
+  return _read_index(path)[1]
 
 
 def _scan(path) -> np.ndarray:
@@ -177,10 +179,29 @@ def _content_error(data, schema) -> str | None:
   return None
 
 
-def first_record(path: str, skip_corrupt: bool = False) -> dict[str, list]:
+class Head(NamedTuple):
+  """What the first bytes of a record file and its index tell."""
+
+  path: str
+  record: dict[str, list] | None  # the first; None if the file is empty
+  vocabulary: str | None  # fingerprint; None if unknown
+
+
+def heads(paths: Iterable[str], skip_corrupt: bool = False) -> list[Head]:
+  """Reads the heads of files. `skip_corrupt` takes the first intact records."""
+  return files.in_threads(
+    lambda path: Head(path, first_record(path, skip_corrupt), vocabulary(path)),
+    paths,
+  )
+
+
+def first_record(
+  path: str, skip_corrupt: bool = False
+) -> dict[str, list] | None:
+  """Parses the first record; None if the file is empty."""
   first = next(scan(path), None)
   if not first:
-    raise UserError(f"{path} holds no record: leave it out")
+    return None
   if skip_corrupt:
     first = next((r for r in scan(path) if r.data is not None), first)
   try:
@@ -241,13 +262,19 @@ def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
 
 def drop_corrupt(
   paths: Sequence[str], schema: Schema, folder: str, at_most: int
-) -> list[str]:
+) -> dict[str, str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
-  Returns `paths`, in which copies replace corrupt files. Raises UserError if
-  more than `at_most` records, a length, or all records of a file are corrupt.
+  Returns {path of a corrupt file: path of its copy}. Raises UserError if more
+  than `at_most` records, a length, or all records of a file are corrupt. A file
+  in the folder stores what was found, which is valid until size or modification
+  time of the scanned file changes.
   """
-  errors = list(_errors(paths, schema))
+  store, known = os.path.join(folder, "corrupt-records.json"), {}
+  with suppress(Exception):  # missing or corrupt: remote files raise many types
+    known = textfiles.read_json(store)
+  current = _find_errors(paths, schema, known)
+  errors = [error for path in paths for error in current[path][1]]
   for _, error, remedy in errors:
     if remedy == _MAKE_AGAIN:
       raise UserError(f"{error}. {remedy}")
@@ -264,8 +291,25 @@ def drop_corrupt(
     key = zlib.crc32(files.absolute(path).encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
   for path, copy in copies.items():
+    if known.get(path) is current[path] and files.exists(copy):
+      continue
     records = (record.data for record in scan(path, schema) if record.data)
     with tfrecord.create(copy, vocabulary(path)) as file:
       if not file.write(records):
         raise UserError(f"{path} has no record that can be read")
-  return [copies.get(path, path) for path in paths]
+  if current != known:
+    files.write_text(store, json.dumps(current))
+  return copies
+
+
+def _find_errors(paths, schema, known):
+  """Adds the errors of changed files to `known`, {path: [state, errors]}."""
+  sizes = {name: feature.size for name, feature in schema.items()}
+  states = files.in_threads(
+    lambda path: [files.size(path), files.mtime(path), sizes], paths
+  )
+  current = dict(known)
+  for path, state in zip(paths, states, strict=True):
+    if path not in current or current[path][0] != state:
+      current[path] = [state, [*_errors([path], schema)]]
+  return current

@@ -5,6 +5,7 @@ a failure, and would leave workers behind if the parent is killed.
 """
 
 import multiprocessing
+import pickle
 import signal
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -119,6 +120,10 @@ def _serve(connection: Connection, prepare: Callable) -> None:
         function = function or prepare()
         answer = function(task), None
       except Exception as error:
-        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
-        answer = None, error
+        text = f"In a worker process:\n{traceback.format_exc()}"
+        error.add_note(text)
+        try:
+          answer = None, pickle.loads(pickle.dumps(error))
+        except Exception:  # the parent could not unpickle the error
+          answer = None, RuntimeError(text)
       connection.send(answer)

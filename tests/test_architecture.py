@@ -81,6 +81,20 @@ def test_a_package_imports_only_packages_below_it(path):
   assert roots & {*PACKAGES, *LIBRARIES, *programs} <= allowed
 
 
+@pytest.mark.parametrize(
+  ("file", "pattern"),
+  [
+    ("bert_packages.py", '^PACKAGES = "(.*)"$'),
+    ("setup.py", '^PACKAGES = "(.*)"$'),
+    ("pyproject.toml", r"^files = \[(.*)\]$"),  # of mypy
+    ("pyproject.toml", r'^  "error:::\((.*)\)",$'),  # warnings in pytest
+  ],
+)
+def test_every_list_of_packages_is_complete(file, pattern):
+  [names] = re.findall(pattern, (ROOT / file).read_text(), re.MULTILINE)
+  assert {*re.findall(r"\w{3,}", names)} == PACKAGES.keys()
+
+
 def test_requirements_list_every_imported_package():
   importers = {}  # a module's name: a file that imports the module
   for path in (*FILES, *PROGRAMS, *ROOT.glob("experiments/*.py")):

@@ -14,7 +14,7 @@ from tasks.pretraining import task as pretraining
 from tests import programs, shared, small_model, stages
 from tests.runs.test_contradictions import raises
 from tests.training import toy
-from training import report, run_json
+from training import report, run_folder, run_json
 
 NAMES = ("train", "dev", "test")
 LOADED = 9  # step that a pre-training ends at, and that a later run loads
@@ -244,8 +244,9 @@ def _pretrainer(monkeypatch, tmp_path):
   def evaluate(args, model, objective, source, step):
     events.append(("evaluate", model, source.name, step))
 
-  def records(paths, *_, **__):
-    [name] = (path.rpartition("/")[2] for path in paths)
+  def records(sources, *_, **__):
+    [[path]] = (source.files for source in sources)
+    name = path.rpartition("/")[2]
     events.append(("open", name))
     return SimpleNamespace(name=name, masks_words=True)
 
@@ -267,6 +268,27 @@ def _pretrainer(monkeypatch, tmp_path):
   for name in ("train", "dev"):
     (tmp_path / name).touch()
   return events, stages.program("run_pretraining").main
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_chief_opens_the_records_before_the_other_workers(
+  tmp_path, monkeypatch, pretrainer, index
+):
+  events, main = pretrainer
+  toy.set_worker(monkeypatch, index)
+  monkeypatch.setattr(
+    run_folder, "wait_for_chief", lambda: events.append("wait")
+  )
+  flags = {"input_file": tmp_path / "train", "eval_file": tmp_path / "dev"}
+  flags = {name: str(path) for name, path in flags.items()}
+  main(
+    programs.arguments(
+      "run_pretraining", **flags, do_eval=True, do_train=True, output_dir="out"
+    )
+  )
+  opened = [("open", "dev"), ("open", "train")]
+  expected = ["wait", *opened] if index else [*opened, "wait"]
+  assert events[1:4] == expected
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)

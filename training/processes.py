@@ -10,7 +10,7 @@ import time
 
 from absl import logging
 
-from storage import UserError
+from storage import UserError, files
 
 _IS_CHILD = "BERT_IS_CHILD"  # environment variable that run_child sets
 _INTERRUPTED = 128 + signal.SIGTERM
@@ -36,13 +36,7 @@ def has_ended(process_id: int) -> bool:
 
   With several workers, returns False: the process may be on another host.
   """
-  if has_others():
-    return False
-  try:
-    os.kill(process_id, 0)
-  except OSError as error:
-    return isinstance(error, ProcessLookupError)
-  return process_id == os.getpid()  # a restarted container reuses IDs
+  return not has_others() and files.has_ended(process_id)
 
 
 def _cluster_config():

@@ -212,9 +212,11 @@ def _write_counts(group, folder):
 
 
 def _run(build, options) -> None:
-  # Worker processes of local runners import the project's modules.
-  folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-  os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+  # Worker processes of local runners import the project's modules. A path into
+  # the wheel's package would hide the user's modules, such as `data`.
+  if __package__ == "data.pretraining":
+    folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
   options = PipelineOptions(list(options))
   endpoint = options.view_as(PortableOptions).job_endpoint
   host, _, port = (endpoint or "").rpartition(":")

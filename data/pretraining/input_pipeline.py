@@ -198,22 +198,21 @@ class CausalTargets:
 
 
 class PretrainingInput(TrainingRecords):
-  """Batches of pre-training records in `files` of a `schema`, with targets.
+  """Batches of pre-training records of a `schema`, with targets.
 
   `masking` and `tokenizer` mask records made with --masking=dynamic. If the
   records have masks already, or with `causal_targets`, a `masking.policy` other
   than the default raises ValueError.
   `causal_targets` is for models of one direction. Up to `max_corrupt_records`
   corrupt records are dropped. The index of the records goes to `folder`, and so
-  do copies of corrupt files without the corrupt records. `sources` divides the
-  `files` into groups with weights.
+  do copies of corrupt files without the corrupt records.
   """
 
   sources: Sequence[Source] = ()
 
   def __init__(
     self,
-    files: list[str],
+    sources: Sequence[Source],
     schema: Schema,
     vocab_size: int,
     masking: Masking,
@@ -221,14 +220,13 @@ class PretrainingInput(TrainingRecords):
     causal_targets: CausalTargets | None = None,
     max_corrupt_records: int = 0,
     folder: str = "",
-    sources: Sequence[Source] | None = None,
     packing: Packing | None = None,
     multiple: int = 0,
   ):
     self.packing = packing
     self.multiple = multiple
     self._causal_targets = causal_targets
-    self.sources = sources or [Source(files)]
+    self.sources = sources
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
     self.schema = schema
@@ -243,16 +241,15 @@ class PretrainingInput(TrainingRecords):
         remedy = "leave them out, as this objective masks no words"
       raise UserError(
         f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
-        f"for records without masks, and {files[0]} has masks: {remedy}"
+        f"for records without masks, and {self.files[0]} has masks: {remedy}"
       )
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records
       )
-      copy_by_file = dict(zip(self.files, copies, strict=True))
       self.sources = [
-        source._replace(files=[copy_by_file[path] for path in source.files])
-        for source in self.sources
+        Source([copies.get(path, path) for path in paths], weight)
+        for paths, weight in sources
       ]
 
   def endless_eval_batches(self, batch_size: int) -> tf.data.Dataset:

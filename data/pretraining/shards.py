@@ -57,11 +57,12 @@ def write_shards(
   if config.deduplicate:
     shards = _mark_duplicates(shards, config.text_format, processes)
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
-  near = os.path.dirname(os.path.abspath(outputs[0]))
+  near, name = os.path.split(os.path.realpath(outputs[0]))
   near = None if files.is_remote(outputs[0]) else near
+  prefix = f"{name}.parts-{os.getpid()}-"
   with ExitStack() as stack:
     sinks = _open(stack, config, outputs)
-    folder = stack.enter_context(TemporaryDirectory(prefix="parts-", dir=near))
+    folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
     prepare = partial(_shard_writer, config, folder)
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # closed before `folder` is removed
@@ -92,8 +93,14 @@ def write_shards(
 def _open(
   stack: ExitStack, config: BuildConfig, paths: Sequence[str]
 ) -> list[tfrecord.RecordFile]:
-  """Creates record files, and marks each with the vocabulary's fingerprint."""
+  """Creates record files, and marks each with the vocabulary's fingerprint.
+
+  Removes files that a killed process has left.
+  """
   mark = config.tokenizer.fingerprint
+  for path in paths:
+    files.remove_partial(path)
+    files.remove_partial(tfrecord.index_path(path))
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 

@@ -1,9 +1,8 @@
 """Settings of run_pretraining.py, and their checks."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 from absl import logging
 
@@ -14,6 +13,7 @@ from modeling.config import SIDES
 from runs import checks, model_files, trained_model
 from runs.settings import DRY_RUN_STEPS, Evaluation, Masks, Packing, Sampling
 from storage import UserError, files, record_scan
+from storage.record_scan import Head
 from storage.tfrecord import Schema
 from training import checkpoint_files
 
@@ -122,12 +122,15 @@ def check_flags(settings: Settings) -> None:
     check_export(settings)
   network = model_files.config(settings)
   checks.check_run(settings, network)
+  heads: list[Head] = []
   for paths in inputs:
-    if empty := [path for path in paths if not files.size(path)]:
+    group = record_scan.heads(paths, settings.max_corrupt_records > 0)
+    if empty := [head.path for head in group if head.record is None]:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])
-    find_schema(settings, paths, network.vocab_size)
-  check_vocabularies(settings, chain.from_iterable(inputs), network.vocab_size)
+    find_schema(settings, group, network.vocab_size)
+    heads += group
+  check_vocabularies(settings, heads, network.vocab_size)
   if settings.do_train and num_warmup >= num_steps:
     logging.warning(
       "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
@@ -139,21 +142,21 @@ def check_flags(settings: Settings) -> None:
 
 
 def find_schema(
-  settings: Settings, paths: list[str], vocab_size: int
+  settings: Settings, heads: Sequence[Head], vocab_size: int
 ) -> Schema:
-  """Finds the schema of pre-training files from each file's first record.
+  """Finds the schema of pre-training files from each file's head.
 
-  If corrupt records are allowed, reads the first intact record. Raises
-  ValueError if a file has other records, lengths or ids than the settings
-  allow, or if only some files are masked. A run that masks files needs a
-  vocabulary that gives [CLS] and [SEP] the ids in the files.
+  Raises ValueError if a file has other records, lengths or ids than the
+  settings allow, or if only some files are masked. A run that masks files needs
+  a vocabulary that gives [CLS] and [SEP] the ids in the files.
   """
   tokenizer = settings.tokenizer if settings.vocab_file else None
   # create_pretraining_data.py leaves files empty if there are few instances.
-  paths = [path for path in paths if files.size(path)] or paths[:1]
-  skip_corrupt = settings.max_corrupt_records > 0
-  records = [record_scan.first_record(path, skip_corrupt) for path in paths]
-  is_masked = ["masked_lm_positions" in record for record in records]
+  records = {x.path: x.record for x in heads if x.record is not None}
+  if not records:
+    raise UserError(f"{heads[0].path} holds no record: leave it out")
+  paths = [*records]
+  is_masked = ["masked_lm_positions" in record for record in records.values()]
   if len(set(is_masked)) > 1:
     other = paths[is_masked.index(not is_masked[0])]
     raise UserError(
@@ -179,7 +182,7 @@ def find_schema(
   reader = None if is_masked[0] else tokenizer
   if reader:
     reader.check(*(() if needs_masks else ("cls", "sep")))
-  for path, record in zip(paths, records, strict=True):
+  for path, record in records.items():
     record_scan.check_record(path, record, schema, limits)
     ids = record["input_ids"]
     if reader and (reader.cls != ids[0] or reader.sep not in ids):
@@ -192,7 +195,7 @@ def find_schema(
 
 
 def check_vocabularies(
-  settings: Settings, paths: Iterable[str], vocab_size: int
+  settings: Settings, heads: Iterable[Head], vocab_size: int
 ) -> None:
   """Raises ValueError if records were not made with the model's vocabulary.
 
@@ -200,9 +203,9 @@ def check_vocabularies(
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
   owners: dict[str, str] = {}  # by fingerprint: the first file that has it
-  for path in paths:
-    if mark := record_scan.vocabulary(path):
-      owners.setdefault(mark, path)
+  for head in heads:
+    if head.vocabulary:
+      owners.setdefault(head.vocabulary, head.path)
   more, tokenizer = "; an extended one needs --vocab_file", None
   if settings.vocab_file:
     name, more = f"--vocab_file={settings.vocab_file}", ""

@@ -22,11 +22,17 @@ from runs.devices import length_multiple
 from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage import UserError, files
+from storage import UserError, files, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
-from training import checkpoint_files, inference, report
+from training import (
+  checkpoint_files,
+  inference,
+  processes,
+  report,
+  run_folder,
+)
 from training import step as steps
 
 
@@ -34,9 +40,16 @@ def pretrain(settings: Settings) -> None:
   """Trains, evaluates and exports, as far as the settings ask."""
   run = Run(settings, model_files.config(settings))
   if settings.do_train or settings.do_eval:
-    eval_set = eval_data(settings, run.config)
-    if settings.do_train or not eval_set:
-      train_set = train_data(settings, run.config)
+    is_chief = processes.is_chief()
+    with run.scope():
+      # Only the chief looks for corrupt records. The other workers wait.
+      if not is_chief:
+        run_folder.wait_for_chief()
+      eval_set = eval_data(settings, run.config)
+      if settings.do_train or not eval_set:
+        train_set = train_data(settings, run.config)
+      if is_chief:
+        run_folder.wait_for_chief()
   next_sentence = settings.objective == "mlm_nsp"
   objective = losses.pretraining(next_sentence=next_sentence)
   evaluated = None  # last step that was evaluated
@@ -66,12 +79,13 @@ def pretrain(settings: Settings) -> None:
 
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file to train on; ValueError for bad records."""
-  masking, sources = settings.masks(), None
+  masking = settings.masks()
   if settings.sampling_weights or settings.sampling_exponent != 1:
     sources = _weighted_sources(settings)
+  else:
+    sources = [Source(files.expand(settings.needed("input_file")))]
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
-  patterns = settings.input_file
-  records = _records(settings, config, patterns, masking, sources, packing)
+  records = _records(settings, config, sources, masking, packing)
   is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
   if (is_other or masking.whole_word) and not records.masks_words:
     logging.warning(
@@ -93,13 +107,12 @@ def eval_data(
     return None
   masking = settings.masks()
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  return _records(settings, config, settings.eval_file, masking)
+  sources = [Source(files.expand(settings.eval_file))]
+  return _records(settings, config, sources, masking)
 
 
-def _records(
-  settings: Settings, config, patterns, masking, sources=None, packing=None
-):
-  paths = files.expand(patterns)
+def _records(settings: Settings, config, sources, masking, packing=None):
+  paths = [path for source in sources for path in source.files]
   tokenizer = settings.tokenizer if settings.vocab_file else None
   causal_targets = None
   if settings.objective in SIDES:
@@ -107,16 +120,16 @@ def _records(
     causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
+  heads = record_scan.heads([path], settings.max_corrupt_records > 0)
   return PretrainingInput(
-    paths,
-    pretraining_settings.find_schema(settings, [path], config.vocab_size),
+    sources,
+    pretraining_settings.find_schema(settings, heads, config.vocab_size),
     config.vocab_size,
     masking,
     tokenizer,
     causal_targets=causal_targets,
     max_corrupt_records=settings.max_corrupt_records,
     folder=settings.output_dir,
-    sources=sources,
     packing=packing,
     multiple=length_multiple(settings, settings.max_seq_length, "train")
     if settings.group_by_length

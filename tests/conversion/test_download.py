@@ -5,6 +5,7 @@ import stat
 import sys
 import zipfile
 from errno import ENOSPC
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,14 +57,14 @@ def hub(released, tmp_path, monkeypatch):
     template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
     hub.output = tmp_path / "bert"  # folder of the converted model
     for name, value in {
-      "ENDPOINT": hub.url,
-      "HUGGINGFACE_CO_URL_TEMPLATE": template,
-      "HF_HUB_CACHE": str(tmp_path / "cache"),
-      "HF_ASSETS_CACHE": str(tmp_path / "made"),
-      "HF_HUB_DISABLE_TELEMETRY": True,
-      "DOWNLOAD_CHUNK_SIZE": 10,
+      "constants.ENDPOINT": hub.url,
+      "constants.HUGGINGFACE_CO_URL_TEMPLATE": template,
+      "constants.HF_HUB_CACHE": str(tmp_path / "cache"),
+      "utils._cache_assets.HF_ASSETS_CACHE": str(tmp_path / "made"),
+      "constants.HF_HUB_DISABLE_TELEMETRY": True,
+      "constants.DOWNLOAD_CHUNK_SIZE": 10,
     }.items():
-      monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+      monkeypatch.setattr(f"huggingface_hub.{name}", value)
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.delenv("HF_TOKEN", raising=False)
     yield hub
@@ -240,6 +241,21 @@ def test_bert_load_and_predictor_convert_a_repository_only_once(
     vectors, Predictor(released.ckpt).embed(["red sky"]), atol=1e-6
   )
   assert not _paths(hub, "/cdn/")  # no second download of the weights
+
+
+def test_only_another_conversion_may_prevent_the_renaming(hub, monkeypatch):
+  monkeypatch.setattr("conversion.original.write", lambda bert, folder: None)
+  with pytest.raises(FileNotFoundError):
+    download.converted(URL)
+
+  def write(bert, folder):  # another process is first
+    os.mkdir(folder)
+    cache = Path(folder).parents[1] / hub_server.COMMIT
+    (cache / "vocab.txt").touch()
+
+  monkeypatch.setattr("conversion.original.write", write)
+  folder, _ = download.converted(URL)
+  assert os.listdir(folder) == ["vocab.txt"]
 
 
 def test_do_lower_case_comes_from_the_tokenizer_unless_the_user_gives_it(hub):

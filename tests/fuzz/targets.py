@@ -115,7 +115,7 @@ def _of_folder(read):
 
 def _records(path):
   record_scan.load_index([path])
-  record = record_scan.first_record(path)
+  record = record_scan.first_record(path) or {}
   limits = {"input_ids": 50, "input_mask": 2}
   record_scan.check_record(path, record, SCHEMA, limits)
 

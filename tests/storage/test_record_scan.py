@@ -1,13 +1,16 @@
 import os
 import shutil
 import tracemalloc
+from operator import attrgetter
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
 
 from storage import UserError, record_scan, tfrecord
 from storage.tfrecord import Feature, Schema
+from training import run_json
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -25,7 +28,7 @@ def _paths(tmp_path):
 
 @pytest.fixture(name="scanned")
 def _scanned(monkeypatch):
-  """Lists the paths that are scanned, in order."""
+  """Lists the paths that are scanned."""
   scan, paths = record_scan._scan, []
   monkeypatch.setattr(
     record_scan, "_scan", lambda path: paths.append(path) or scan(path)
@@ -59,7 +62,7 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
   again = record_scan.load_index(paths[::-1], cache)
-  assert scanned == paths
+  assert sorted(scanned) == sorted(paths)
   written = os.stat(cache).st_mtime_ns
   assert again.records == first.records
   np.testing.assert_array_equal(again.offset[:4], first.offset[2:])
@@ -74,6 +77,34 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
   assert scanned[4:] == [paths[1]]
+
+
+@pytest.mark.parametrize(
+  ("step", "read"),
+  [
+    ("files.size", record_scan.load_index),
+    ("files.mtime", record_scan.load_index),
+    ("_scan", record_scan.load_index),
+    ("scan", record_scan.heads),
+    ("_read_index", record_scan.heads),
+    ("files.size", run_json.fingerprints),
+  ],
+)
+def test_several_files_are_read_at_the_same_time(
+  step, read, tmp_path, monkeypatch
+):
+  paths = [str(tmp_path / name) for name in "ab"]
+  for path in paths:
+    _build(path, 0)
+    os.remove(tfrecord.index_path(path))
+  barrier, function = Barrier(2), attrgetter(step)(record_scan)
+
+  def wait_for_other(path):
+    barrier.wait(timeout=60)  # breaks if no other file is at this step
+    return function(path)
+
+  monkeypatch.setattr(f"storage.record_scan.{step}", wait_for_other)
+  assert read(paths)
 
 
 def test_the_index_of_a_file_whose_name_is_not_utf8_is_cached(tmp_path):
@@ -136,7 +167,7 @@ def _records(path):
 def test_an_intact_file_has_no_error(path):
   assert record_scan.first_corrupt([path], SCHEMA) is None
   assert len(_records(path)) == NUMBER
-  assert record_scan.drop_corrupt([path], SCHEMA, "nowhere", 0) == [path]
+  assert record_scan.drop_corrupt([path], SCHEMA, f"{path}.d", 0) == {}
 
 
 def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
@@ -149,11 +180,40 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert message.startswith(f"{path}, record 300: its checksum is wrong. ")
   with pytest.raises(ValueError, match=r"2 records .*=1; .* record 300"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
-  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2).values()
   assert copy != path
   assert record_scan.vocabulary(copy) == "mark"
   del good[400], good[300]
   assert _records(copy) == good
+
+
+def test_files_are_searched_for_corrupt_records_only_once(
+  path, tmp_path, monkeypatch
+):
+  other = shutil.copy(path, f"{tmp_path}/other")
+  _flip(path, _starts(path)[7] + 20)
+  scan, scanned = record_scan.scan, []
+  monkeypatch.setattr(
+    record_scan, "scan", lambda p, *given: scanned.append(p) or scan(p, *given)
+  )
+
+  def drop(*paths):
+    del scanned[:]
+    return record_scan.drop_corrupt(paths, SCHEMA, str(tmp_path / "out"), 1)
+
+  copies = drop(path, other)
+  assert scanned == [path, other, path]  # the last scan writes the copy
+  assert drop(path, other) == copies
+  assert not scanned
+  os.remove(copies[path])
+  assert drop(path) == copies
+  assert scanned == [path]
+  os.utime(other, (1, 1))
+  assert drop(path, other) == copies
+  assert scanned == [other]
+  (tmp_path / "out/corrupt-records.json").write_text("[")
+  assert drop(path, other) == copies
+  assert scanned == [path, other, path]
 
 
 def test_copies_of_two_files_with_the_same_name_have_different_names(
@@ -163,8 +223,8 @@ def test_copies_of_two_files_with_the_same_name_have_different_names(
   _flip(path, _starts(path)[7] + 20)
   other = shutil.copy(path, tmp_path / "dev")
   files = [path, str(other)]
-  first, second = record_scan.drop_corrupt(files, SCHEMA, str(tmp_path), 2)
-  assert first != second
+  copies = record_scan.drop_corrupt(files, SCHEMA, str(tmp_path), 2)
+  assert copies[files[0]] != copies[files[1]]
 
 
 def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
@@ -176,7 +236,7 @@ def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
     assert "record 599: the file ends within it" in message
     with pytest.raises(UserError, match="record 599: the file ends within it"):
       record_scan.load_index([path])
-  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
+  [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1).values()
   assert len(_records(copy)) == NUMBER - 1
 
 

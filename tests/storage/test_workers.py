@@ -63,6 +63,34 @@ def test_an_error_in_a_worker_keeps_its_class_and_its_traceback(error):
   assert "in fail\n" in caught.value.__notes__[0]
 
 
+class _TwoWords(Exception):
+  """An error that pickle cannot load: pickle passes one argument."""
+
+  def __init__(self, first, second):
+    super().__init__(f"{first} {second}")
+
+
+class _Local(Exception):
+  """An error that pickle cannot save."""
+
+  def __reduce__(self):
+    raise TypeError("a lock has no bytes")
+
+
+def _prepare_errors_of_libraries():
+  def fail(kind):
+    raise kind("bad", "input")
+
+  return fail
+
+
+@pytest.mark.parametrize("kind", [_TwoWords, _Local])
+def test_an_error_that_cannot_be_pickled_is_shown_as_text(kind):
+  with pytest.raises(RuntimeError, match=f"{kind.__name__}: .*bad") as caught:
+    list(workers.ordered_map(_prepare_errors_of_libraries, [kind, kind], 2))
+  assert "in fail\n" in str(caught.value)
+
+
 class _Deadly:
   """Ends the process that unpickles an instance."""
 

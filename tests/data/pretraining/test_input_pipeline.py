@@ -10,7 +10,7 @@ from data.features import Masking, MaskPolicy
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.records import RecordDataset, Source
 from data.tokenization import FullTokenizer
-from storage import tfrecord
+from storage import record_scan, tfrecord
 from storage.tfrecord import Feature, Schema
 from tasks.pretraining.settings import Settings, find_schema
 
@@ -52,6 +52,7 @@ MASKING = Masking(P)
 def _input(
   paths, seq_length=T, vocab_size=V, masking=MASKING, tokenizer=None, **more
 ):
+  """Makes an input of paths, or of the sources in `more`."""
   settings = Settings(
     bert_config_file="",
     output_dir="",
@@ -61,8 +62,12 @@ def _input(
     objective="left_to_right" if "causal_targets" in more else "mlm",
     max_corrupt_records=more.get("max_corrupt_records", 0),
   )
-  schema = find_schema(settings, paths, vocab_size)
-  return PretrainingInput(paths, schema, vocab_size, masking, tokenizer, **more)
+  heads = record_scan.heads(paths, settings.max_corrupt_records > 0)
+  schema = find_schema(settings, heads, vocab_size)
+  sources = more.pop("sources", [Source(paths)])
+  return PretrainingInput(
+    sources, schema, vocab_size, masking, tokenizer, **more
+  )
 
 
 def test_a_missing_index_of_records_is_made_and_saved_in_the_given_folder(

@@ -12,10 +12,12 @@ from data import vocab
 from data.batching import Packing
 from data.features import Masking, MaskPolicy
 from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
+from data.records import Source
 from data.tokenization import open_tokenizer
 from modeling import losses, models
 from runs import checks
-from storage import UserError, tfrecord
+from storage import UserError, record_scan, tfrecord
+from storage.record_scan import Head
 from tasks.pretraining import settings, task
 from tests import programs, shared, small_model
 from tests.training import toy
@@ -101,6 +103,7 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   monkeypatch.setattr(settings, "find_schema", lambda _, *given: given)
+  monkeypatch.setattr(record_scan, "heads", lambda paths, _: paths)
   result = partial(SimpleNamespace, masks_words=1)
 
   def make(*given, **named):
@@ -113,21 +116,21 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
 
   train_set, eval_set = train_data(), task.eval_data(args, toy.config())
   masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
-  assert train_set.given == ([a, b], ([a], toy.V), toy.V, masking, "v")
+  sources = [Source([a], 3.0), Source([b], 1.0)]
+  assert train_set.given == (sources, ([a], toy.V), toy.V, masking, "v")
   masking = replace(masking, policy=DEFAULT_MASKING.policy)
-  assert eval_set.given == ([c], ([c], toy.V), toy.V, masking, "v")
+  assert eval_set.given == ([Source([c])], ([c], toy.V), toy.V, masking, "v")
   assert train_set.packing == Packing(64)
-  assert eval_set.packing is eval_set.sources is None
+  assert eval_set.packing is None
   for part in (train_set, eval_set):
     assert part.causal_targets == ("right_to_left", None)
     assert (part.max_corrupt_records, part.folder) == (7, "out")
-  weights = [(source.files, source.weight) for source in train_set.sources]
-  assert weights == [([a], 3.0), ([b], 1.0)]
   by_size = train_data(sampling_weights=None, sampling_exponent=0.5)
-  weights = [source.weight for source in by_size.sources]
+  weights = [source.weight for source in by_size.given[0]]
   assert weights == [1.0, 1.0]  # each file has one byte
   bare = train_data(sampling_weights=None, pack_examples=None)
-  assert bare.sources is bare.packing is None
+  assert bare.given[0] == [Source([a, b])]
+  assert bare.packing is None
   assert train_data(pack_examples=False).packing is None
   assert train_data(max_corrupt_records=0).max_corrupt_records == 0
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
@@ -269,6 +272,7 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
     run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
-  inputs = [str(tmp_path / name) for name in names.split()]
+  paths = [str(tmp_path / name) for name in names.split()]
+  heads = [Head(path, None, record_scan.vocabulary(path)) for path in paths]
   with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
-    settings.check_vocabularies(args, inputs, vocab_size=9)
+    settings.check_vocabularies(args, heads, vocab_size=9)
