@@ -281,7 +281,7 @@ def warn_of_doubts(
     doubts += [x for x in names if len(x.split()) > 1 and {*x.split()} <= names]
   text = f"{SEPARATOR!r} separates labels: is %r one label?"
   if not multi_label:
-    text = "%r is one label; --multi_label makes it several"
+    text = f"%r is one label; {setting('multi_label')} makes it several"
   elif names == {"0", "1"} and not has_several:
     doubts = names
     text = "the labels are %r and '1'. If the table has a column for each "

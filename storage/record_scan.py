@@ -180,7 +180,7 @@ def _content_error(data, schema) -> str | None:
 
 
 class Head(NamedTuple):
-  """What the first bytes of a record file and its index tell."""
+  """The first record of a file, and facts of the file's index."""
 
   path: str
   record: dict[str, list] | None  # the first; None if the file is empty

@@ -85,9 +85,9 @@ def versions() -> dict[str, str]:
 def commit() -> str | None:
   """Git commit of this code, or None. A "+" at the end marks changed files."""
 
-  def git(command):
+  def git(*words):
     return subprocess.run(
-      ["git", "-C", Path(__file__).parent, *command.split()],
+      ["git", "-C", Path(__file__).parent, *words],
       capture_output=True,
       text=True,
       check=True,
@@ -95,8 +95,10 @@ def commit() -> str | None:
 
   try:
     # Another project's repository may contain an installed copy.
-    git(f"ls-files --error-unmatch {Path(__file__).name}")
-    return git("describe --always --abbrev=40 --dirty=+ --exclude=*")
+    if not git("ls-files", Path(__file__).name):
+      return None
+    is_changed = bool(git("status", "-s", "-uno"))
+    return git("rev-parse", "HEAD") + "+" * is_changed
   except (OSError, subprocess.CalledProcessError):
     return None
 

@@ -30,7 +30,7 @@ Logits = tuple[np.ndarray, np.ndarray]
 
 
 class Span(NamedTuple):
-  """Where a text is in the words of the paragraph."""
+  """Words of a paragraph that a text comes from."""
 
   first: int  # index of a word
   last: int

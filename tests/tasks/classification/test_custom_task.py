@@ -239,7 +239,7 @@ def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
 def test_doubtful_labels_are_reported(tmp_path, caplog):
   rows = [f"text {number}\t{number / 8}" for number in range(20)]
   for train, flags, message in (
-    (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; --multi_label makes"),
+    (_rows("a\tx", "b\tx|y"), {}, "'x|y' is one label; multi_label makes"),
     (_rows("a\tx", "b\ty|z"), {}, None),
     (_rows("a\tx", "b\tx|y"), SEVERAL, None),
     (_rows("a\t1", "b\t0"), SEVERAL, "has a column for each label: put their"),
