@@ -19,10 +19,10 @@ NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
 # R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
-_MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[^\sa-z]+[!?]|##+|NA|NaT|None"
-_MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N"
+_MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}"
+_MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N|NA|NaT|None"
 # Characters that may separate labels, instead of "|".
-_SEPARATORS = ",;/+、，；｜"
+_SEPARATORS = ",;、，；｜"
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -278,7 +278,8 @@ def warn_of_doubts(
   separator = rf" *[{_SEPARATORS}] *" if multi_label else r"\|"
   doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
   if multi_label:
-    doubts += [x for x in names if len(x.split()) > 1 and {*x.split()} <= names]
+    parts = {x: re.split(r"[\s/+]+", x) for x in names}  # as in "R&B/Soul"
+    doubts += [x for x in names if parts[x][1:] and {*parts[x]} <= names]
   text = f"{SEPARATOR!r} separates labels: is %r one label?"
   if not multi_label:
     text = f"%r is one label; {setting('multi_label')} makes it several"

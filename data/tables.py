@@ -168,10 +168,8 @@ def _table(path, columns, header, skip_broken, dialect):
   for index, (line, fields) in enumerate(records, has_header):
     if may_trim:
       first = first or (line, list(fields))
-      longer = max(first, (line, fields), key=lambda row: len(row[1]))
-      if len(first[1]) != len(fields) and len(longer[1]) > width:
-        line, fields = longer  # a delimiter in a text makes another width
-      elif not any(map(str.strip, fields[len(header) :])):
+      if not any(map(str.strip, fields[len(header) :])):
+        _check_length(path, (line, fields), first, width, delimiter)
         del fields[len(header) :]
     if len(fields) == len(header):
       cells = [cell.strip("\ufeff ") for cell in fields]
@@ -193,6 +191,19 @@ def _table(path, columns, header, skip_broken, dialect):
     logging.warning(text, path, len(broken), _first(broken))
   for text, lines in doubts.items():
     _warn_once("%s, lines %s: %s", path, _first(lines), text)
+
+
+def _check_length(path, row, first, width, delimiter):
+  """Raises UserError if only one of two rows is longer than the header."""
+  (line, fields), (first_line, first_fields) = row, first
+  longer = max(first, row, key=lambda row: len(row[1]))
+  if len(fields) != len(first_fields) and len(longer[1]) > width:
+    sizes = f"{len(fields)} columns, but line {first_line} has"
+    raise UserError(
+      f"{path}, line {line}: {sizes} {len(first_fields)}. If a text has "
+      f"{delimiter!r}, put the text in quotes in a .csv, or write .jsonl. If "
+      f"not, remove {delimiter!r} at the end of line {longer[0]}"
+    )
 
 
 def _doubts(line, fields, delimiter, is_plain):

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.client
 import json
+import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -28,9 +29,6 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
     return None
 
 
-_opener = urllib.request.build_opener(_NoRedirection)
-
-
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
@@ -40,6 +38,7 @@ class RemoteEngine(Batches):
 
   def __init__(self, url: str, timeout: float = 30.0):
     self._timeout, self._login = timeout, ""
+    self._open = urllib.request.build_opener(_NoRedirection).open
     try:
       parts = urllib.parse.urlsplit(url.rstrip("/"))
     except ValueError as error:
@@ -85,13 +84,14 @@ class RemoteEngine(Batches):
     if self._login:
       request.add_header("Authorization", f"Basic {self._login}")
     try:
-      with _opener.open(request, timeout=self._timeout) as response:
+      with self._open(request, timeout=self._timeout) as response:
         return json.loads(response.read(_MAX_RESPONSE))
     except urllib.error.HTTPError as error:
-      if target := error.headers.get("Location"):
-        target = urllib.parse.urljoin(url, target).removesuffix(path)
-        text = f"{self.url} redirects to another URL: give {target}"
-        raise UserError(text) from None
+      if 300 <= error.code < 400:
+        target = urllib.parse.urljoin(url, error.headers.get("Location", ""))
+        target = re.sub("//.*@", "//", target).removesuffix("/")
+        text = f"{self.url} redirects to {target.removesuffix(path)}"
+        raise UserError(f"{text}: give the model's URL there") from None
       text = error.read(1 << 16).decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError):
         text = str(json.loads(text)["error"])  # some servers send an object

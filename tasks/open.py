@@ -203,7 +203,7 @@ class Predictor:
         options[name] = absolute(os.fspath(value))
     self._source = partial(Predictor, absolute(path), **options)
     if path.startswith(("http://", "https://")):
-      shown = re.sub("//[^/]*@", "//", path)  # without a password
+      shown = re.sub("//.*@", "//", path)  # without a password
       if engine != "auto":
         changes["engine"] = engine
       if changes:

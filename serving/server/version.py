@@ -23,7 +23,7 @@ from storage import UserError
 Function = Callable[[Sequence[Any]], Iterable[Any]]
 Sizes = Histogram | None  # observes the number of examples of each batch
 _REFUSED = "the model refuses a row: an id is too large, or the row too long"
-_TURN = 4  # answers of a request before it is another request's turn
+_TURN = 4  # answers of a large request before a small request's turn
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
@@ -134,7 +134,7 @@ class Closed(Exception):
   """The workers take no more requests."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Request:
   """Examples that wait for answers."""
 
@@ -146,18 +146,18 @@ class _Request:
 
 
 class Workers:
-  """Runs `number` threads that answer requests in turns, the oldest first.
+  """Runs `number` threads that answer the oldest request first.
 
-  After a few answers it is the next request's turn, so a small request need not
-  wait for a large one. A free worker batches new requests for the same
-  function, up to `max_rows` examples; `sizes` observes each batch. At most
-  `capacity` examples wait.
+  After a few answers of a large request, a small request gets its turn. A free
+  worker batches new requests for the same function, up to `max_rows` examples;
+  `sizes` observes each batch. At most `capacity` examples wait.
   """
 
   def __init__(
     self, capacity: int, number: int, max_rows: int = 1, sizes: Sizes = None
   ):
     self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes
+    self._turn = _TURN if max_rows == 1 else 4 * max_rows
     self._waiting: deque[_Request] = deque()
     self._changed = threading.Condition()
     self._is_closed = False
@@ -166,10 +166,10 @@ class Workers:
 
   @property
   def queued(self) -> int:
-    """Number of examples whose request waits for its first turn."""
+    """Number of examples without an answer, in requests that wait."""
     with self._changed:
-      new = [r for r in self._waiting if not (r.left or r.future.cancelled())]
-      return sum(len(request.examples) for request in new)
+      waiting = [r for r in self._waiting if not r.future.cancelled()]
+      return sum(len(r.examples) - len(r.answers) for r in waiting)
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
     """Queues a request, returns its Future. Raises QueueFull or Closed."""
@@ -189,18 +189,20 @@ class Workers:
       self._changed.notify_all()
 
   def _work(self):
-    while (requests := self._take()) is not None:
+    is_turn = False  # of a small request
+    while (requests := self._take(is_turn)) is not None:
       if self._sizes and not requests[0].left:
         self._sizes.observe(sum(len(r.examples) for r in requests))
+      is_turn = False
       if len(requests) > 1:
         _answer_jointly(requests)
-      elif not _answer_some(requests[0]):
+      elif is_turn := not _answer_some(requests[0], self._turn):
         with self._changed:
-          self._waiting.append(requests[0])
+          self._waiting.appendleft(requests[0])
           self._changed.notify()
       del requests  # frees memory before the next wait
 
-  def _take(self) -> list[_Request] | None:
+  def _take(self, small_first: bool) -> list[_Request] | None:
     """Waits for requests to answer jointly; None after `close`."""
     with self._changed:
       # Nobody waits for the answer of a cancelled request.
@@ -210,14 +212,19 @@ class Workers:
         if self._is_closed:
           return None
         self._changed.wait()
-      requests, size = waiting[:1], sum(len(r.examples) for r in waiting[:1])
+      small = (
+        r for r in waiting if not r.left and len(r.examples) <= self._turn
+      )
+      first = next(small, waiting[0]) if small_first else waiting[0]
+      waiting.remove(first)
+      requests, size = [first], len(first.examples)
       self._waiting = deque()
-      for request in waiting[1:]:
+      for request in waiting:
         joint_size = size + len(request.examples)
         if (
           joint_size <= self._max_rows
-          and request.function == requests[0].function
-          and not (request.left or requests[0].left)
+          and request.function == first.function
+          and not (request.left or first.left)
         ):
           requests.append(request)
           size = joint_size
@@ -226,13 +233,13 @@ class Workers:
       return requests
 
 
-def _answer_some(request: _Request) -> bool:
-  """Computes the answers of one turn; True if they are the last ones."""
+def _answer_some(request: _Request, number: int) -> bool:
+  """Computes up to `number` answers; True if they are the last ones."""
   try:
     request.left = request.left or iter(request.function(request.examples))
-    new = [*islice(request.left, _TURN)]
+    new = [*islice(request.left, number)]
     request.answers += new
-    if len(new) == _TURN and len(request.answers) < len(request.examples):
+    if len(new) == number and len(request.answers) < len(request.examples):
       return request.future.cancelled()
     with suppress(InvalidStateError):  # cancelled
       request.future.set_result(request.answers)
@@ -248,8 +255,7 @@ def _answer_jointly(requests: list[_Request]) -> None:
     answers = iter([*requests[0].function(examples)])
   except Exception:
     for request in requests:  # alone, so that only wrong requests fail
-      while not _answer_some(request):
-        pass
+      _answer_some(request, len(request.examples))
     return
   for request in requests:
     with suppress(InvalidStateError):

@@ -77,12 +77,6 @@ def read_sentences(
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
-  words = [word for sentence in sentences for word in sentence.words]
-  if len(words) > 1 and all(map(_NUMBER.fullmatch, words)):
-    raise UserError(
-      f"{path}: the words are numbers, as in column 0 of CoNLL-U; give "
-      f"--word_column={columns[0] + 1}, and --tag_column for the tags"
-    )
   if len(sentences) == 1 and len(sentences[0].words) > _LONG:
     text = "%s: all %d words are one sentence; a blank line should end each"
     logging.warning(text, path, len(sentences[0].words))
@@ -268,6 +262,12 @@ def _check_columns(path, rows, columns, tags) -> None:
     logging.warning(text, path, *doubtful[0])
   repeats = {(line + 1, word) for line, word in words} & {*words}
   names = [word for _, word in words]
+  has_more = len(names) > 1 and all(len(row) > len(columns) for _, row in rows)
+  if has_more and all(map(_NUMBER.fullmatch, names)):
+    raise UserError(
+      f"{path}: the words are numbers, as in column 0 of CoNLL-U; give "
+      f"--word_column={columns[0] + 1}, and --tag_column for the tags"
+    )
   is_repeated = (
     len(rows) >= 20
     and 2 * len(repeats) > len(rows)

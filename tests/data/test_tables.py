@@ -261,12 +261,20 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     (
       "t.csv",
       "a,b,c\nx,1,\ny, z,1,\n",
-      "line 3: 4 columns, expected 3 .* or n",
+      "line 3: 4 columns, but line 2 has 3.* end of line 3",
     ),
-    ("t.csv", "a,b,c\ny, z,1,\nx,1,\n", "line 2: 4 columns, expected 3"),
+    (
+      "t.csv",
+      "a,b,c\ny, z,1,\nx,1,\n",
+      "line 3: 3 columns, but line 2 has 4.* end of line 2",
+    ),
     ("t.csv", "a,b\nx,1,\ny, z,1,\n", "line 3: 4 columns, expected 2"),
     ("t.csv", "a,b,,\nx,1,,\ny, z,1,\n", "line 3: 4 columns, expected 2"),
-    ("t.tsv", 'a\tb\tc\nx\t1\t\n"y\tz"\t1\t\n', "line 3: 4 columns, exp"),
+    (
+      "t.tsv",
+      'a\tb\tc\nx\t1\t\n"y\tz"\t1\t\n',
+      "line 3: 4 columns, but line 2 has 3",
+    ),
     ("t.csv", "a,b\n1,2\na, b\n", "line 3: the header again: were files joi"),
     ("t.tsv", "a\tb\n1\t2\n\ufeffa\tb\n", "line 3: the header again"),
     ("t.csv", 'a,b\n1,2\n1,"2\n\n3,4\n', "begins on line 3 is not CSV"),

@@ -320,7 +320,7 @@ def _several(*texts):
   return requests, computed
 
 
-def test_large_requests_take_turns_with_other_requests(monkeypatch):
+def test_a_small_request_is_answered_in_the_middle_of_a_large_one(monkeypatch):
   monkeypatch.setattr(module, "_TURN", 2)
   requests, computed = _several("abcde", "xyz", "q")
   workers = Workers(capacity=99, number=1)
@@ -330,7 +330,7 @@ def test_large_requests_take_turns_with_other_requests(monkeypatch):
   gate.set()
   answers = [future.result(10) for future in futures]
   assert answers == [[*"ABCDE"], [*"XYZ"], ["Q"]]
-  assert "".join(computed) == "abxyqcdze"
+  assert "".join(computed) == "abqcdexyz"  # large ones stay in their order
   workers.close()
 
 
@@ -352,6 +352,46 @@ def test_a_running_request_ends_if_it_is_cancelled(monkeypatch):
   gate.set()
   assert workers.submit(list, ["z"]).result(10) == ["z"]
   assert computed == ["a"]
+  workers.close()
+
+
+def test_examples_of_a_begun_request_count_until_they_are_answered(monkeypatch):
+  monkeypatch.setattr(module, "_TURN", 1)
+  workers = Workers(capacity=4, number=1)
+  gates = [threading.Event() for _ in range(2)]
+  begun = threading.Event()
+
+  def gated(examples):
+    for _ in examples:
+      begun.set()
+      assert gates[0].wait(10)
+      yield 0
+
+  def wait(examples):
+    assert gates[1].wait(10)
+    return examples
+
+  large = workers.submit(gated, [0] * 4)
+  assert begun.wait(10)
+  small = workers.submit(wait, [1])
+  gates[0].set()  # now the small request runs, and the large one has 3 left
+  stand_in.wait_until(lambda: workers.queued == 3)
+  with pytest.raises(QueueFull):
+    workers.submit(list, [1, 2])
+  gates[1].set()
+  assert (small.result(10), large.result(10)) == ([1], [0] * 4)
+  workers.close()
+
+
+def test_an_engine_that_batches_rows_gives_a_request_all_answers_of_a_turn():
+  workers = Workers(capacity=999, number=1, max_rows=2)
+  requests, computed = _several("abcdefgh", "q")
+  gate = threading.Event()
+  workers.submit(lambda _: [gate.wait(10)], [0])
+  futures = [workers.submit(_letters, request) for request in requests]
+  gate.set()
+  assert [f.result(10) for f in futures] == [[*"ABCDEFGH"], ["Q"]]
+  assert "".join(computed) == "abcdefghq"
   workers.close()
 
 

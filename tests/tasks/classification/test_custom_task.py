@@ -247,9 +247,12 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     (_rows("a\t青、赤", "b\ty"), SEVERAL, "no text has several labels"),
     *(
       (_rows("a\tx", f"b\t{x}", "c\ty|z"), SEVERAL, f"labels: is {x!r} one")
-      for x in ("x/y", "q + x", "x；y", "y x")
+      for x in ("x/y", "z + x", "x；y", "y x")
     ),
-    (_rows("a\tnot x", "b\tx", "c\tx|y"), SEVERAL, None),
+    *(
+      (_rows(f"a\t{cell}", "b\tx", "c\tx|y"), SEVERAL, None)
+      for cell in ("not x", "x+", "x++", "q/x", "#사랑!", "##")
+    ),
     (PRODIGY.format("reject"), {}, "1 of 2 rows have 'answer' reject"),
     (PRODIGY.format("accept"), {}, None),
     (_rows("a\tx", "b\tNaN"), {}, "'NaN' is a label: is it a missing value?"),

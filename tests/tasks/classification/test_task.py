@@ -134,7 +134,7 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
 
 @pytest.mark.parametrize(("top", "is_warned"), [(10.0, False), (-12.0, True)])
 def test_large_scores_to_train_on_are_reported(args, caplog, top, is_warned):
-  rows = [examples.TextExample("1", "a", label=score) for score in (1.0, top)]
+  rows = [examples.TextExample("1", "a", label=f"{x}") for x in (1.0, top)]
   texts = Classification(
     args, dict.fromkeys(("train", "dev"), rows), named=named_tasks.find("STS-B")
   )

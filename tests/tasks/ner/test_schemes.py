@@ -309,6 +309,12 @@ def test_tags_of_no_known_scheme_are_reported(tmp_path, caplog, tags, message):
   assert ("in no" in caplog.text) == bool(message)
 
 
+def test_all_words_of_a_file_of_two_columns_may_be_numbers(tmp_path):
+  text = "7 B-NUM\n12 O\n\n10:30 B-NUM\n"
+  sentences, _, _ = _read(tmp_path, text, text)
+  assert [s.words for s in sentences] == [["7", "12"], ["10:30"]]
+
+
 @pytest.mark.parametrize("text", ["B X\nI X\nC O\n", "B X\nI O\n"])
 def test_words_may_look_like_the_prefixes_of_a_tag_scheme(tmp_path, text):
   assert _read(tmp_path, text, text)[2] == ("O", "X")
