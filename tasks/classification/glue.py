@@ -195,10 +195,11 @@ def run(settings: Settings) -> None:
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{metric}"])
         old = values.get(row, Row(score, _UNTRAINED))
+        marks = train, dev
         if not part.do_train:
-          train, dev = old.train, old.dev and dev
+          marks = old.train, old.dev and dev
         last = test if part.do_predict else old.test
-        values[row] = Row(score, train, dev, last)
+        values[row] = Row(score, *marks, last)
     if writes:
       _write(settings.output_dir, values)
   if settings.do_predict and writes:
