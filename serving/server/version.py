@@ -148,9 +148,10 @@ class _Request:
 class Workers:
   """Runs `number` threads that answer the oldest request first.
 
-  After a few answers of a large request, a small request gets its turn. A free
-  worker batches new requests for the same function, up to `max_rows` examples;
-  `sizes` observes each batch. At most `capacity` examples wait.
+  After a few answers of a large request, a small request gets its turn, but
+  another large request waits until this one ends. A free worker batches new
+  requests for the same function, up to `max_rows` examples; `sizes` observes
+  each batch. At most `capacity` examples wait.
   """
 
   def __init__(
@@ -166,10 +167,10 @@ class Workers:
 
   @property
   def queued(self) -> int:
-    """Number of examples without an answer, in requests that wait."""
+    """Number of examples of requests that no worker has begun."""
     with self._changed:
-      waiting = [r for r in self._waiting if not r.future.cancelled()]
-      return sum(len(r.examples) - len(r.answers) for r in waiting)
+      new = [r for r in self._waiting if not (r.left or r.future.cancelled())]
+      return sum(len(request.examples) for request in new)
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
     """Queues a request, returns its Future. Raises QueueFull or Closed."""

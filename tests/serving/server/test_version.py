@@ -355,7 +355,9 @@ def test_a_running_request_ends_if_it_is_cancelled(monkeypatch):
   workers.close()
 
 
-def test_examples_of_a_begun_request_count_until_they_are_answered(monkeypatch):
+def test_a_begun_request_that_waits_for_a_small_one_leaves_the_queue_free(
+  monkeypatch,
+):
   monkeypatch.setattr(module, "_TURN", 1)
   workers = Workers(capacity=4, number=1)
   gates = [threading.Event() for _ in range(2)]
@@ -375,11 +377,13 @@ def test_examples_of_a_begun_request_count_until_they_are_answered(monkeypatch):
   assert begun.wait(10)
   small = workers.submit(wait, [1])
   gates[0].set()  # now the small request runs, and the large one has 3 left
-  stand_in.wait_until(lambda: workers.queued == 3)
+  stand_in.wait_until(lambda: workers.queued == 0)
+  others = [workers.submit(list, [2] * 4)]
   with pytest.raises(QueueFull):
-    workers.submit(list, [1, 2])
+    workers.submit(list, [3])
   gates[1].set()
-  assert (small.result(10), large.result(10)) == ([1], [0] * 4)
+  results = [future.result(10) for future in (small, large, *others)]
+  assert results == [[1], [0] * 4, [2] * 4]
   workers.close()
 
 
