@@ -288,7 +288,7 @@ def warn_of_doubts(
     text = "the labels are %r and '1'. If the table has a column for each "
     text += "label: put their names into one column"
   elif not has_several:
-    doubts = [name for name in names if re.search("[,;#[、，；｜]", name)]
+    doubts = [name for name in names if re.search(f"[{_SEPARATORS}#[]", name)]
     text = f"no text has several labels. {text}"
   if doubts:
     logging.warning(f"%s: {text}", path, min(doubts))

@@ -182,8 +182,8 @@ class App:
     if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
       message = "the body is compressed: send JSON without Content-Encoding"
       raise RestError(message, 415)
-    call = name, number, verb.lower(), body
-    return await self._predict(model, *call, receive)
+    verb = verb.lower()
+    return await self._predict(model, name, number, verb, body, receive)
 
   def _status(self, model, name, number, metadata):
     if metadata and model:

@@ -120,12 +120,12 @@ def in_learned_scheme(
   logits: np.ndarray,
   tags: Sequence[str],
   sentences: Sequence[Sentence],
-  train: Sequence[Sentence] = (),
+  learned: str = "",
 ) -> Sequence[Sentence]:
   """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
 
   Both schemes have the same set of tags, so labels.txt does not show which one
-  the model has learned. The sentences to `train` on show it. Without them, the
+  the model has learned. `learned` is the name of this scheme. If it is "", the
   predicted tags of correct entities show it, if nine of ten need a conversion.
   """
   known = [s.tags for s in sentences if s.tags and not s.scheme]
@@ -141,8 +141,8 @@ def in_learned_scheme(
   ]
   known = [scheme.convert(one, target) for one in known]
   is_other = 10 * sum(is_same) < len(is_same)
-  if train:
-    is_other = find_scheme(train, tags).name == target.name
+  if learned:
+    is_other = learned == target.name
   if not is_other or not {*chain(*known)} <= {*tags}:
     return sentences
   text = "the model has learned %s: to be scored, tags are converted from %s"

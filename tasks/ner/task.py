@@ -1,5 +1,7 @@
 """run_ner.py: data, evaluation, predictions, export."""
 
+from functools import cached_property
+
 import keras
 import numpy as np
 from absl import logging
@@ -22,7 +24,7 @@ from tasks.ner.answers import Answers, split_words
 from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
-from tasks.ner.tagging import Settings
+from tasks.ner.tagging import Settings, find_scheme
 from training import inference, processes
 
 
@@ -108,9 +110,15 @@ class Ner(Task[Settings]):
     results = metrics.results(scores, np.asarray(terms["word_loss"]))
     return Evaluation(results, self._judged(sentences, logits))
 
+  @cached_property
+  def _learned(self) -> str:
+    """Name of the scheme to train on; "" without a training."""
+    train = self.examples.get("train")
+    return find_scheme(train, self.labels).name if train else ""
+
   def _comparable(self, logits, sentences):
-    train = self.examples.get("train", ())
-    return metrics.in_learned_scheme(logits, self.labels, sentences, train)
+    known = self._learned
+    return metrics.in_learned_scheme(logits, self.labels, sentences, known)
 
   def _judged(self, sentences, logits):
     """Yields the sentences with their tags and the model's answers.

@@ -67,7 +67,7 @@ class Predictions:
   null_odds: dict[str, float] = field(default_factory=dict)
   # The best text other than "", even if the prediction is "no answer".
   texts: dict[str, str] = field(default_factory=dict)
-  # Of each text in `nbest`; None for a text without words.
+  # The span of each text in `nbest`; None for a text without words.
   spans: dict[str, list[Span | None]] = field(default_factory=dict)
 
 

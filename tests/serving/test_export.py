@@ -245,7 +245,7 @@ def _without_gradient(config):
 
 
 def test_threads_that_open_models_leave_a_training_all_its_gradients():
-  """Threads trace two models, of which the first is done first."""
+  """Two threads trace models. The thread that begins first ends first."""
   begun = threading.Barrier(3)
   first, second = threading.Event(), threading.Event()
 

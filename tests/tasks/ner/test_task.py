@@ -151,6 +151,30 @@ def test_document_context_comes_before_the_words_of_a_record(args):
 
 
 @pytest.mark.parametrize(
+  ("train", "learned"), [("B-X a", "BIO"), ("I-X a", "IOB1"), (None, "")]
+)
+def test_files_are_scored_in_the_scheme_of_the_training_file(
+  args, tmp_path, monkeypatch, train, learned
+):
+  examples_by_split = {}
+  if train:
+    (tmp_path / "train.txt").write_text(f"{train}\nO b\n")
+    read = tagging.read_tagged(args.train_file, (1, 0), {}, TAGS, True)
+    examples_by_split["train"] = read
+  ner, dev = Ner(args, examples_by_split, TAGS), _convert(args, "dev")
+  model, given = ner.make_model(CONFIG), []
+
+  def noted(_, tags, sentences, scheme):
+    given.append(scheme)
+    return sentences
+
+  monkeypatch.setattr(task.metrics, "in_learned_scheme", noted)
+  ner.evaluate(model, dev)
+  ner.predict(model, "dev", dev, 17)
+  assert given == [learned] * 2
+
+
+@pytest.mark.parametrize(
   ("context", "size", "start", "is_reported"),
   [
     (True, 20, "", True),
