@@ -79,6 +79,19 @@ def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
     assert all(name in str(task.examples[name][0]) for name in names)
 
 
+def test_tag_scheme_converts_the_model_and_all_files(tmp_path):
+  flags = {"tag_scheme": "BIOES", "output_dir": str(tmp_path / "out")}
+  for name in NAMES:
+    (tmp_path / name).write_text("Ann B-X\nLee I-X\nran O\n")
+    flags[f"{name}_file"] = str(tmp_path / name)
+  flags |= {"do_train": True, "do_eval": True, "do_predict": True}
+  task = stages.task_of("run_ner", programs.arguments("run_ner", **flags))
+  assert [*task.labels] == ["O", "B-X", "E-X", "I-X", "S-X"]
+  for name in NAMES:
+    [sentence] = task.examples[name]
+    assert sentence.tags == ["B-X", "E-X", "O"]
+
+
 def test_training_for_squad_1_needs_an_answer_for_each_question(tmp_path):
   path = _squad_file(tmp_path / "train", "b", None)
   args = programs.arguments("run_squad", do_train=True, train_file=path)
