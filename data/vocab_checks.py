@@ -137,9 +137,10 @@ def warn_of_scripts(
 
 
 def _advice(script, words, changed, vocabulary) -> str:
-  """Tells the remedy, and the effect on the shortest of the `words`.
+  """Tells what lower-casing does to the shortest word, and the remedy.
 
-  `changed` has the letters that lower-casing changes.
+  The word is one of `words` and has a letter of `changed`, the letters that
+  lower-casing changes.
   """
   word = min((word for word in words if changed & set(word)), key=len)
   first = next(i for i, char in enumerate(word) if char in changed)

@@ -116,7 +116,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def pretrainings(lines: Sequence[dict]) -> str:
-  """Table of pre-trainings on held-out text, with means over seeds."""
+  """Table of the scores of pre-trained models on held-out text.
+
+  The scores are means over seeds.
+  """
   result = []
   for name in plan.PRETRAININGS:
     own = [r for r in lines if r["name"].startswith(f"pretrain/{name}/")]

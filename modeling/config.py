@@ -64,7 +64,7 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
 
 
 def without_shape(values: dict) -> dict:
-  """Fields of a bert_config.json that no shape of a variable shows.
+  """The fields of a bert_config.json that shapes of variables do not tell.
 
   Returns {} for `values` that are no configuration.
   """

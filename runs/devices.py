@@ -3,6 +3,7 @@
 import glob
 import math
 import os
+import signal
 
 import keras
 import tensorflow as tf
@@ -110,7 +111,10 @@ def _strategy(name: str, settings: Devices):
       implementation=kinds.NCCL if has_gpus else kinds.AUTO
     )
     make = tf.distribute.MultiWorkerMirroredStrategy
-    return make(communication_options=options)
+    strategy = make(communication_options=options)
+    # TensorFlow now ignores SIGTERM, which training alone handles itself.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
   name = "tpu_name" if settings.tpu_name or not settings.master else "master"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

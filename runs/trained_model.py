@@ -88,10 +88,12 @@ def _names(flag):
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
-  """Finds a vocabulary of the model's size beside a run's files; path or None.
+  """Finds a vocabulary with `vocab_size` tokens, or a few less; path or None.
 
-  `start` is the run's folder or checkpoint, `entry` comes from run.json and may
-  have the fingerprint of the vocabulary.
+  Searches the folder `start`, or the folder of the checkpoint `start`. Then
+  searches the folders of the configuration and of the initial checkpoint that
+  `entry` names. `entry` comes from run.json. The vocabulary's fingerprint in
+  it, if any, must match.
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):

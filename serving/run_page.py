@@ -77,8 +77,8 @@ def write(
 ) -> str:
   """Writes run.html into a folder; returns its path.
 
-  The page shows `facts` and `flags` unchanged. `curves` has the lines of
-  metrics.jsonl, `scores` the evaluation of the final model.
+  The page shows `facts`, and `flags` as on a command line. `curves` has the
+  lines of metrics.jsonl, `scores` the evaluation of the final model.
   """
 
   def finite(values):  # JSON lacks NaN and infinity

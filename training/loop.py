@@ -162,7 +162,7 @@ class Training:
       saving.result()
 
   def _run_steps(self, batches, step, number):
-    """Runs `number` steps inside TensorFlow; returns their sums."""
+    """Runs `number` steps inside TensorFlow; returns sums of their metrics."""
     train_step, profile = self.train_step, nullcontext()
     if self.plan.profiles_at(step):
       folder = self.plan.profile_folder

@@ -170,9 +170,11 @@ def test_a_run_on_a_tpu_uses_one_hot_embeddings(
 @pytest.mark.parametrize(
   ("keeps", "is_reported", "evaluated"),
   [
-    (True, True, [6, 8, 9]),  # step 6 is not in best.json
-    (False, False, [6, 8]),
-    (False, True, [8]),  # metrics.jsonl has the metrics of step 6
+    # The run evaluates step 6 again, because best.json lacks it. `keep_best`
+    # also evaluates the last step.
+    (True, True, [6, 8, 9]),
+    (False, False, [6, 8]),  # no file has the metrics of step 6
+    (False, True, [8]),  # metrics.jsonl has them
   ],
 )
 def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(

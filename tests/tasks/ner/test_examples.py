@@ -126,7 +126,7 @@ def test_a_tag_column_with_almost_as_many_tags_as_words_is_reported(
   assert message in caplog.text and "lemmas, ids or texts" in caplog.text
   caplog.clear()
   assert examples.read_sentences(path, tag_column=None)
-  # 19 words are too few for a judgement; 22 words with 10 tags are no doubt.
+  # 19 words are too few for a warning, and 10 tags of 22 words not too many.
   for text in ("".join(rows[1:]), "".join(rows[:11]) * 2):
     assert examples.read_sentences(_write(tmp_path, text))
   assert not caplog.text
