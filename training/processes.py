@@ -62,9 +62,10 @@ def _cluster_config():
 
 
 class GracefulShutdown:
-  """Context in which SIGTERM and the first Ctrl-C only set `requested`.
+  """Context in which SIGTERM, SIGHUP and one Ctrl-C only set `requested`.
 
-  A second Ctrl-C ends the process at once, with status 130. A thread reads the
+  A second Ctrl-C ends the process at once, with status 130. SIGHUP, the signal
+  of a terminal that closes, stays ignored after `nohup`. A thread reads the
   signals, so that Ctrl-C works while TensorFlow computes. A `child` process
   gets SIGTERM, too, and logs the interruption itself.
   """
@@ -76,7 +77,9 @@ class GracefulShutdown:
 
   def __enter__(self) -> "GracefulShutdown":
     if threading.current_thread() is threading.main_thread():
-      numbers = signal.SIGTERM, signal.SIGINT
+      numbers = [signal.SIGTERM, signal.SIGINT]
+      if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
       self._before = {n: signal.signal(n, self._handle) for n in numbers}
       signals, self._write = os.pipe()
       os.set_blocking(self._write, False)

@@ -69,7 +69,9 @@ def test_a_broken_tf_config_is_refused(monkeypatch, config):
 # --- SIGTERM and Ctrl-C; a second Ctrl-C ends at once
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+  "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+)
 def test_a_signal_is_deferred_and_handlers_are_restored(number):
   before = signal.getsignal(number)
   with GracefulShutdown() as interruption:
@@ -78,6 +80,14 @@ def test_a_signal_is_deferred_and_handlers_are_restored(number):
   assert interruption.requested
   assert signal.getsignal(number) == before
   assert signal.set_wakeup_fd(-1) == -1  # there was none
+
+
+def test_a_hangup_that_nohup_ignores_stays_ignored():
+  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+  with GracefulShutdown() as interruption:
+    os.kill(os.getpid(), signal.SIGHUP)
+  assert not interruption.requested
+  assert signal.signal(signal.SIGHUP, before) == signal.SIG_IGN
 
 
 def test_the_second_interrupt_ends_the_process_at_once():
