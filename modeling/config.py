@@ -64,8 +64,9 @@ def check_feature_layers(choice: str, num_layers: int) -> None:
 
 
 def without_shape(values: dict) -> dict:
-  """The fields of a bert_config.json that shapes of variables do not tell.
+  """Number of heads and activation of a bert_config.json.
 
+  They change a trained model's outputs, but no shape of a variable shows them.
   Returns {} for `values` that are no configuration.
   """
   with suppress(UserError):

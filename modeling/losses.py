@@ -130,7 +130,7 @@ def tagging() -> Objective:
 
 
 def _labeling(term, weigh):
-  """Objective `term`: mean cross entropy, weighted by `weigh(label_ids)`."""
+  """Objective of one loss, `term`: cross entropy times `weigh(label_ids)`."""
 
   def metrics(outputs, batch):
     correct = is_correct(outputs["logits"], batch["label_ids"])

@@ -127,7 +127,7 @@ def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_workers_that_do_not_train_end_at_sigterm(given, tmp_path):
+def test_sigterm_ends_workers_that_do_not_train(given, tmp_path):
   one = start("run_pretraining", **given | {"output_dir": tmp_path})
   assert one.wait() == 0, one.stderr.read()
   flags = {"do_train": False, "do_eval": True, "max_eval_steps": 100_000}

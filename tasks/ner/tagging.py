@@ -117,10 +117,10 @@ def read_tagged(
 ) -> list[Sentence]:
   """Reads sentences; they have tags only if the model knows every tag.
 
-  If `read` has the sentences, uses them and removes them there. Converts the
-  tags to `tag_scheme`, if given. Raises OSError, or ValueError for an unknown
-  layout. With `needs_tags`, tags that are missing or unknown raise ValueError,
-  too.
+  `read` has sentences of files that were read before; this function removes
+  the sentences that it returns. Converts tags to `tag_scheme`, if given. Raises
+  OSError, or ValueError for an unknown layout. With `needs_tags`, tags that are
+  missing or unknown raise ValueError, too.
   """
   sentences = read.pop(path, [])
   try:
