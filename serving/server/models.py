@@ -58,8 +58,8 @@ def find_versions(folder: str) -> dict[int, str]:
 class Model:
   """A model, whose folder has versions. `load` reads a version's folder.
 
-  The newest `num_versions` stay loaded. `versions` has the loaded versions by
-  number, `states` a pair (TF Serving's state, error) for every version.
+  The newest `num_versions` that can be loaded stay loaded. `versions` has them
+  by number, `states` a pair (TF Serving's state, error) for every version.
   """
 
   def __init__(self, name: str, folder: str, num_versions: int, load: Callable):
@@ -103,13 +103,14 @@ class Model:
     order = sorted(folders, reverse=True)
     newest = {*order[: self.num_versions]}
     for number in sorted(newest) + order[self.num_versions :]:
-      # If none of the newest versions loads, an older version answers.
-      is_wanted = number in newest or not self.versions
+      # An older version takes the place of one that cannot be loaded.
+      is_wanted = number in newest or len(self.versions) < self.num_versions
       is_due = time.monotonic() >= self._retry.get(number, 0)
       if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
-    if newest & {*self.versions}:  # until one is loaded, old versions answer
-      for number in {*self.versions} - newest:
+    kept = sorted({*folders} & {*self.versions}, reverse=True)
+    if kept := {*kept[: self.num_versions]}:  # otherwise old versions answer
+      for number in {*self.versions} - kept:
         self._set_state(number, "UNLOADING")
         workers = self.versions[number].workers
         self.versions = {n: v for n, v in self.versions.items() if n != number}

@@ -261,6 +261,20 @@ def test_a_model_keeps_the_newest_version_that_can_be_loaded(
     assert sorted(model.states.keys() - model.versions.keys()) == others
 
 
+def test_a_broken_version_is_not_one_of_the_two_that_stay_loaded(folder, load):
+  load.broken.add("0010")
+  model = _model(folder, num_versions=2, load=load)
+  assert sorted(model.versions) == [1, 9]
+  load.broken.add("11")
+  (folder / "11").mkdir()
+  model.poll()
+  assert sorted(model.versions) == [1, 9]
+  load.broken.clear()
+  (folder / "12").mkdir()
+  model.poll()
+  assert sorted(model.versions) == [9, 12]
+
+
 def test_metrics_sum_the_queues_of_all_versions_and_name_the_newest_one(folder):
   model = _model(folder, num_versions=2)
   for number, queued in ((9, 2), (10, 3)):
