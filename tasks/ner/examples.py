@@ -173,14 +173,13 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
 
 def _remove_languages(path, rows, column) -> None:
   """Makes "Ann" of "en:Ann", if a language stands before each word."""
-  words = [cells[column] for _, cells in rows if len(cells) > column]
-  named = [*map(_LANGUAGE.fullmatch, words)]
-  if len(words) >= 20 and len(words) == len(rows) and all(named):
-    logging.info(
-      "%s: the language before words such as %r is left out", path, words[0]
-    )
-    for (_, cells), match in zip(rows, named, strict=True):
-      cells[column] = match[2]
+  texts = [cells[column] for _, cells in rows if len(cells) > column]
+  words = [match[2] for match in map(_LANGUAGE.fullmatch, texts) if match]
+  if len(words) == len(rows) >= 20:
+    text = "%s: the language before words such as %r is left out"
+    logging.info(text, path, texts[0])
+    for (_, cells), word in zip(rows, words, strict=True):
+      cells[column] = word
 
 
 def _from_brackets(tags) -> list[str]:
