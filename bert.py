@@ -75,9 +75,10 @@ def load(
   `folder` has bert_config.json, vocab.txt and a checkpoint, or is a program's
   --output_dir. hf://ORGANIZATION/NAME[@REVISION] is downloaded and converted
   once (docs/models.md). `make` is a function in modeling/models.py, and
-  `settings` are its arguments, such as num_labels=2. Variables that the
-  checkpoint lacks keep initial values. So does a head if the numbers of labels
-  differ. absl's log names these variables (level INFO). The default of
+  `settings` are its arguments, such as num_labels=2. A pooler or head that the
+  checkpoint lacks keeps initial values, and so does a head if the numbers of
+  labels differ. absl's log names these variables (level INFO). Other missing
+  variables raise ValueError. Moving averages are not read. The default of
   `max_seq_length` is the model's maximum, and `do_lower_case` is as in the
   training. If the training is unknown, the case of the vocabulary decides.
   """

@@ -48,13 +48,18 @@ class ConversionSettings(Settings):
     None, "Folder, checkpoint, hf://NAME or URL of a zip.", required=True
   )
   output: str = common(None, "Folder to write.", required=True)
-  bert_config_file: str | None = common(None, "Default: beside the checkpoint.")
-  vocab_file: str | None = common(None, "Default: beside the checkpoint.")
-  do_lower_case: bool | None = common(None, "Default: as the tokenizer does.")
+  bert_config_file: str | None = common(
+    None, "Default: beside the checkpoint, or as in its run.json."
+  )
+  vocab_file: str | None = common(None, "Default: as for --bert_config_file.")
+  do_lower_case: bool | None = common(
+    None, "Default: as in run.json or the tokenizer's files, else True."
+  )
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
-    "Default: hugging_face for a checkpoint of the original, else original.",
+    "Default: original; hugging_face for a checkpoint of the original without "
+    "--strip_optimizer.",
     choices=(ORIGINAL, HUGGING_FACE),
   )
   head: str | None = flag(

@@ -39,13 +39,14 @@ class PredictorSettings(Settings):
   """Flags of predictor.py. Flags for texts have the names of model inputs."""
 
   model: str = required(
-    "An --export_dir, an --output_dir, for vectors a checkpoint's folder, or "
-    "the URL of a TF Serving."
+    "An --export_dir, an --output_dir, for vectors a checkpoint's folder or "
+    "hf://NAME, or the URL of a TF Serving."
   )
   batch_size: int = common(32, "Lines to answer at a time.", minimum=1)
   engine: str = flag(
     "auto",
-    "Files of an export to use; auto: litert on a CPU, else savedmodel.",
+    "Files of an export to use; auto: on a CPU litert, if it is there, else "
+    "savedmodel.",
     choices=formats.ENGINES,
   )
   files: str | None = flag(

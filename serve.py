@@ -45,7 +45,8 @@ class ServerSettings(Settings):
   port: int = common(8501, "Port; 0 for any.", minimum=0, maximum=65535)
   engine: str = flag(
     "auto",
-    "Files of an export to use; auto: litert on a CPU, else savedmodel.",
+    "Files of an export to use; auto: on a CPU litert, if it is there, else "
+    "savedmodel.",
     choices=formats.ENGINES,
   )
   access_log: bool = flag(
@@ -63,7 +64,8 @@ class ServerSettings(Settings):
   )
   max_queue_size: int = _number(
     _DEFAULT.max_queue_size,
-    "Maximum waiting texts; beyond it, answers are 503.",
+    "Maximum waiting texts of a model; beyond it, answers are 503. A request "
+    "of more texts gets 400.",
   )
   max_request_bytes: int = _number(
     _DEFAULT.max_request_bytes, "Maximum size of a request."

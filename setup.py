@@ -1,8 +1,8 @@
 """Builds a wheel of one package, bert_tf2, from the checkout.
 
 The checkout has the layout of google-research/bert. Names such as `data` would
-disturb other projects. The build copies all files into one package, and puts
-the package's name before absolute imports.
+disturb other projects. The build copies programs and packages into one package,
+and puts the package's name before absolute imports.
 """
 
 import re

@@ -110,7 +110,8 @@ class Bert(layers.ConfigLayer):
 def make_attention_mask(input_mask, attention: str):
   """Mask of the keys that each query may attend to, [B, 1 or T, T] int or bool.
 
-  `input_mask` is [B, T] int, and `attention` is one of config.ATTENTION.
+  `input_mask` is [B, T] int, and `attention` is "bidirectional",
+  "left_to_right" or "right_to_left".
   """
   key_mask = ops.expand_dims(input_mask, 1)  # [B, 1, T]
   if attention == "bidirectional":
@@ -145,8 +146,8 @@ class Embeddings(keras.layers.Layer):
   """Sum of token, segment and position embeddings, normalized.
 
   Maps ids [B, T] int to [B, T, H] and the [V, H] table of token embeddings. By
-  default, positions are 0 to T - 1. Raises ValueError if T exceeds
-  max_position_embeddings.
+  default, positions are 0 to T - 1. Raises ValueError if T is known
+  and exceeds max_position_embeddings.
   """
 
   def __init__(self, config: BertConfig, **kwargs):

@@ -131,8 +131,8 @@ class TextWindows(keras.layers.Layer):
 
   A window has at most T = `size` tokens, with [CLS] and [SEP]. Windows begin
   `stride` tokens apart, 1 to T - 2. A call takes ids and mask, [B, L] int, and
-  returns ids and mask of the windows, [B * W, min(T, L)], and a [B, W] float,
-  which is 1 for a window and 0 where a row has fewer windows.
+  returns ids and mask of the windows, [B * W, min(T, L)] (3 if L is less), and
+  a [B, W] float, which is 1 for a window and 0 where a row has fewer windows.
 
   >>> ids = ops.array([[101, 1, 2, 3, 4, 102]])
   >>> windows, _, _ = TextWindows(size=5, stride=2)(ids, ops.ones_like(ids))

@@ -1,7 +1,7 @@
 """Operations of the network, each in a plain and in a fused form.
 
-The plain form has Keras operations. On GPU, TPU and JAX, XLA compiles the
-complete step and fuses these operations.
+The plain form has Keras operations. On a GPU (by default), a TPU and with JAX,
+XLA compiles them and fuses them.
 
 The fused form is for TensorFlow on a CPU, where XLA's matrix products are
 slower than oneDNN's. XLA compiles only the element-wise operations between two

@@ -195,10 +195,16 @@ def packed(model: keras.Model) -> keras.Model:
   berts = [layer for layer in model.layers if isinstance(layer, Bert)]
   head = model.layers[-1]
   kinds = heads.PretrainingHeads | heads.ClassificationHead
-  if len(berts) != 1 or not isinstance(head, kinds | heads.MultipleChoiceHead):
+  fits = len(berts) == 1 and isinstance(head, kinds | heads.MultipleChoiceHead)
+  fits &= not any(isinstance(layer, PoolWindows) for layer in model.layers)
+  if fits:
+    config = berts[0].config
+    fits = config.attention == "bidirectional" and not config.add_bilstm
+  if not fits:
     raise UserError(
       "this model cannot be packed: make a pretrainer, classifier, "
-      "multiple_choice or tagger of one encoder"
+      "multiple_choice or tagger of one encoder, without windows, BiLSTM, and "
+      "attention in one direction"
     )
   encoder = PackedBert(berts[0])
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")

@@ -26,7 +26,8 @@ class Network(Settings):
   attention: str | None = flag(
     None,
     "Direction (section 5.1 of the paper); shallow joins a left_to_right and a "
-    "right_to_left network. Default: as in bert_config.json, or bidirectional.",
+    "right_to_left network. Default: as in bert_config.json, or bidirectional; "
+    "in run_pretraining as in --objective.",
     choices=tuple(ATTENTION),
     training=False,  # bert_config.json may have set it
   )
@@ -75,7 +76,8 @@ class Devices(Settings):
   num_cpu_devices: int = device(1, "CPU devices, to test mirrored.", minimum=1)
   dtype: str = device(
     "float32",
-    "Type of activations; variables are float32. float16 scales the loss.",
+    "Type of activations; trained variables are float32. float16 scales the "
+    "loss.",
     choices=("float32", "bfloat16", "float16"),
   )
   jit_compile: bool | None = device(
@@ -89,7 +91,7 @@ class Devices(Settings):
   deterministic: bool = device(
     False, "Use deterministic operations on a GPU, which are slower."
   )
-  use_tpu: bool = device(False, "Train on a TPU.")
+  use_tpu: bool = device(False, "Run on a TPU.")
   tpu_name: str | None = _tpu("Name or address of the TPU.")
   tpu_zone: str | None = _tpu("Zone of the TPU in Google Cloud.")
   gcp_project: str | None = _tpu("Google Cloud project of the TPU.")
@@ -133,7 +135,8 @@ class Training(Network, Tokens, Devices, Export):
   )
   init_checkpoint: str | None = common(
     None,
-    "Checkpoint to start from; two, comma-separated, for --attention=shallow.",
+    "Checkpoint, or its folder, to start from, or to use without --do_train. "
+    "Two, comma-separated, for --attention=shallow.",
   )
   do_train: bool = common(False, "Train the model.", stage=1, training=False)
   max_seq_length: int = common(128, "Maximum number of tokens.")
@@ -161,7 +164,7 @@ class Training(Network, Tokens, Devices, Export):
   ema_decay: float = flag(
     0.0,
     "Decay, such as 0.999, of moving averages of the variables. The averages "
-    "evaluate and predict. 0: no averages.",
+    "evaluate, predict and are exported. 0: no averages.",
     minimum=0.0,
     maximum=1.0,
   )
@@ -176,7 +179,8 @@ class Training(Network, Tokens, Devices, Export):
   )
   group_by_length: bool = flag(
     False,
-    "Make batches of examples of similar length: faster if lengths differ.",
+    "Make batches of examples of similar length: faster if lengths differ. "
+    "Not on a TPU; run_squad needs --dynamic_padding, too.",
   )
   save_checkpoints_steps: int = original(
     1000, "Steps between saves.", minimum=1, training=False
@@ -205,7 +209,7 @@ class Training(Network, Tokens, Devices, Export):
   )
   seed: int | None = flag(
     None,
-    "Seed of all randomness. Default: random.",
+    "Seed of all randomness. Default: random; 1 in a sweep and for GLUE.",
     minimum=0,
     maximum=2**31 - 1,
     training=False,  # a resumed run keeps the first seed

@@ -192,12 +192,14 @@ class Tables(Settings):
 
   delimiter: str | None = flag(
     None,
-    "Separator of columns, as in tab or ';'. Default: as the header shows.",
+    "Separator of columns (not of GLUE), as in tab or ';'. Default: as the "
+    "header shows.",
     training=False,
   )
   encoding: str = flag(
     "utf-8",
-    "Encoding of tables without a byte order mark, such as cp1252.",
+    "Encoding of tables (not of GLUE) without a byte order mark, such as "
+    "cp1252.",
     training=False,
   )
 
@@ -206,7 +208,9 @@ class Tables(Settings):
 class LongText(Settings):
   """Flags for texts that are longer than --max_seq_length."""
 
-  max_seq_length: int = common(128, "Maximum tokens of a text.", minimum=3)
+  max_seq_length: int = common(
+    128, "Maximum tokens of a text, a pair of texts, or a window.", minimum=3
+  )
   long_text: str = flag(
     "truncate",
     "Cut off texts beyond --max_seq_length, or read them in windows.",

@@ -11,6 +11,8 @@ from data.batching import Packing
 from modeling import losses, models
 from tests.modeling.every_model import CONFIG
 
+WINDOWS = models.Windows(8, 4, "mean")
+
 LENGTH = 16
 PREDICTIONS = 3
 SIZES = [
@@ -180,13 +182,19 @@ def test_the_planned_number_of_packed_rows_is_the_actual_number():
       assert packed["input_ids"].shape[0] == number
 
 
-def _shallow(config):
-  return models.tagger(replace(config, attention="shallow"), 2)
-
-
 @pytest.mark.parametrize(
-  "make", [models.encoder, models.span_labeler, _shallow]
+  ("make", "changes", "options"),
+  [
+    (models.encoder, {}, {}),
+    (models.span_labeler, {}, {}),
+    (models.tagger, {"attention": "shallow"}, {"num_tags": 2}),
+    (models.tagger, {"attention": "left_to_right"}, {"num_tags": 2}),
+    (models.tagger, {"add_bilstm": True}, {"num_tags": 2}),
+    (models.classifier, {}, {"num_labels": 2, "windows": WINDOWS}),
+  ],
 )
-def test_packing_refuses_models_that_cannot_read_packed_rows(make):
+def test_packing_refuses_models_that_cannot_read_packed_rows(
+  make, changes, options
+):
   with pytest.raises(ValueError, match="tagger of one encoder"):
-    models.packed(make(CONFIG))
+    models.packed(make(replace(CONFIG, **changes), **options))

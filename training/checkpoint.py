@@ -1,8 +1,9 @@
 """Checkpoints in the original's format: variables by name.
 
 A checkpoint is a pair of files, `model.ckpt-N.index` and
-`.data-00000-of-00001`. Training adds `<name>/adam_m`, `<name>/adam_v` and
-`global_step` to the model's variables.
+`.data-00000-of-00001`. Training adds to the model's variables
+`<name>/adam_m`, `<name>/adam_v`, `global_step`, `run/examples`, `run/seed` and,
+if they are used, the loss scale and moving averages.
 """
 
 import math

@@ -31,8 +31,9 @@ _SECONDS_AT_ONCE = 5.0
 class Plan:
   """Steps at which training returns to Python.
 
-  At most `max_steps` steps run inside TensorFlow at once, except for a
-  TensorBoard profile, which covers steps `profile_first` + 1 to `profile_last`.
+  At most `max_steps` steps run inside TensorFlow at once, except in a profile
+  for TensorBoard, of steps `profile_first` + 1 to `profile_last`. A save or an
+  evaluation divides the profile.
   """
 
   num_train_steps: int
@@ -51,7 +52,7 @@ class Plan:
     profiled = (self.profile_first, self.profile_last)
     stops += [stop for stop in profiled if stop > step]
     number = min(stops) - step
-    if self.profiles_at(step):  # all at once, in one profile
+    if self.profiles_at(step):  # up to the next stop, in one profile
       return number
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
     return max(1, min(number, self.max_steps, in_time))

@@ -28,13 +28,13 @@ class Settings(EvaluatedFineTuning, Packing):
   not_packed = ("document_context", "feature_based")
 
   train_file: str | None = common(
-    None, "CoNLL file to train on.", training=False
+    None, "CoNLL file or JSON lines to train on.", training=False
   )
   dev_file: str | None = common(
-    None, "CoNLL file to evaluate on.", training=False
+    None, "CoNLL file or JSON lines to evaluate on.", training=False
   )
   test_file: str | None = common(
-    None, "CoNLL file to tag; tags are optional.", training=False
+    None, "CoNLL file or JSON lines to tag; tags are optional.", training=False
   )
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")
@@ -43,7 +43,7 @@ class Settings(EvaluatedFineTuning, Packing):
   )
   max_seq_length: int = common(128, "Maximum number of tokens.", minimum=3)
   document_context: bool = flag(
-    False, "Add the document's text, up to --max_seq_length."
+    False, "Add the document's text, up to --max_seq_length; not in exports."
   )
   feature_based: bool = flag(False, "Train an LSTM on a frozen BERT.")
   feature_layers: str = flag(

@@ -52,11 +52,13 @@ class RecordSettings(Corpus, Vocabulary, Masks):
   """Flags of create_pretraining_data.py."""
 
   output_file: str | None = common(
-    None, "TFRecord files, comma-separated; none for --preview."
+    None,
+    "TFRecord files, comma-separated; one NAME of NAME-00000-of-00032 ... with "
+    "--runner; none for --preview.",
   )
   overwrite: bool = common(False, "Replace existing output files.")
   max_seq_length: int = common(
-    128, "Tokens of a record, three of them special.", minimum=5
+    128, "Maximum tokens of a record, three of them special.", minimum=5
   )
   random_seed: int = original(12345, "Seed of all random choices.")
   dupe_factor: int = original(

@@ -28,7 +28,8 @@ class Settings(Packing, Evaluation, Masks, Sampling):
     None, "TFRecord files or globs, comma-separated."
   )
   vocab_file: str | None = common(
-    None, "Vocabulary, for unmasked records and --do_export."
+    None,
+    "Vocabulary, for unmasked records, --nospecial_tokens and --do_export.",
   )
   do_lower_case: bool = common(True, "False if --vocab_file is cased.")
   max_seq_length: int = common(128, "Tokens of a record.", minimum=1)
@@ -52,7 +53,7 @@ class Settings(Packing, Evaluation, Masks, Sampling):
   )
   max_eval_steps: int = original(
     100,
-    "Maximum evaluation steps.",
+    "Evaluation steps; the records repeat if they are too few.",
     minimum=1,
     training=False,
     dry_run=DRY_RUN_STEPS,
@@ -64,14 +65,14 @@ class Settings(Packing, Evaluation, Masks, Sampling):
   )
   eval_file: str | None = flag(
     None,
-    "Records to evaluate on. Unmasked records get masks by --masked_lm_prob, "
-    "with the default fractions of [MASK] and random tokens. Default: "
-    "--input_file.",
+    "Records to evaluate on. Unmasked records get masks by --masked_lm_prob "
+    "and --do_whole_word_mask, with the default fractions of [MASK] and random "
+    "tokens. Default: --input_file.",
     training=False,
   )
   objective: str = flag(
     "mlm_nsp",
-    "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), with "
+    "mlm: No NSP; left_to_right: LTR & No NSP (section 5.1 of the paper), sets "
     "--attention=left_to_right; right_to_left: the mirror image.",
     choices=(*MASKED, *SIDES),
   )

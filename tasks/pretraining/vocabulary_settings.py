@@ -31,14 +31,16 @@ class VocabularySettings(Corpus, Sampling, Extension):
 
   output_file: str = common(None, "Vocabulary to write.", required=True)
   vocab_size: int = common(
-    30522, "Number of tokens.", minimum=1, maximum=1_000_000
+    30522, "Maximum number of tokens.", minimum=1, maximum=1_000_000
   )
   do_lower_case: bool = common(True, "Lower-case; False for cased models.")
   special_tokens: tuple[str, ...] = flag(
     vocab.SPECIAL_TOKENS, "First tokens, [PAD] first."
   )
   unused_tokens: int = flag(0, "Number of [unusedN] tokens.", minimum=0)
-  min_count: int = flag(2, "Minimum occurrences of a token.", minimum=1)
+  min_count: int = flag(
+    2, "Minimum occurrences of a token that is no character.", minimum=1
+  )
   max_alphabet: int = flag(
     1000,
     "Maximum of different characters; words with rarer ones become [UNK]. "
@@ -59,7 +61,9 @@ class VocabularySettings(Corpus, Sampling, Extension):
     "Vocabulary of a model, to which the text's words are added. The folder of "
     "--output_file, new or empty, also gets configuration and checkpoint.",
   )
-  overwrite: bool = common(False, "Replace --output_file if it exists.")
+  overwrite: bool = common(
+    False, "Replace --output_file, and the bert_config.json of --preset."
+  )
 
   def check_extension(self) -> None:
     """Checks flags and files for --extend; raises OSError or ValueError."""
