@@ -20,12 +20,12 @@ from typing import NamedTuple
 
 from absl import logging
 
+from data import quotes
+from data.quotes import first_of
 from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\n])')
-_HEAD = 1000  # lines that show the format
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
@@ -73,13 +73,9 @@ def read_table(
   for name, lines in blank.items():
     if lines:
       text = "%s: %d of %d texts in %r are blank (lines %s); they are kept"
-      logging.warning(text, path, len(lines), number, name, _first(lines))
+      logging.warning(text, path, len(lines), number, name, first_of(lines))
   if blank and all(len(lines) == number for lines in blank.values()):
     raise UserError(f"{path}: all texts are blank ({', '.join(blank)})")
-
-
-def _first(lines):
-  return ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
 
 
 def _extension(path):
@@ -108,7 +104,7 @@ def _find_format(path, columns, dialect):
       f"{setting('delimiter', given)} is not a delimiter: give tab, comma, "
       "semicolon, pipe or one character"
     )
-  head = [*islice(_lines(path, dialect), _HEAD)]
+  head = [*islice(_lines(path, dialect), quotes.HEAD)]
   fits = {}
   for delimiter in given or usual + ",;\t|":
     _, names = next(_records(path, head, delimiter, strict=False), (1, []))
@@ -118,37 +114,7 @@ def _find_format(path, columns, dialect):
   if best not in (given, usual):
     _log_once("%s: the columns are separated by %r", path, best)
   may_be_plain = best == usual == "\t" and not given
-  return best, may_be_plain and not _is_quoted(path, head)
-
-
-def _is_quoted(path, head):
-  """True if quotes in a .tsv file are as in .csv, around cells that need them.
-
-  pandas quotes cells with a quote or a line break, Excel also with a comma.
-  Databases may quote all cells but numbers and the header.
-  """
-  text = "\n".join(head)
-  if len(head) == _HEAD and text.count('"') % 2:
-    text += '"'  # the last cell goes on after these lines
-  others = _QUOTED_CELL.sub("", text)
-  cells = [] if '"' in others else _QUOTED_CELL.findall(text)
-  cells = [cell for cell in cells if "\t" not in cell]
-  breaks = [cell for cell in cells if "\n" in cell]
-  body = others.partition("\n")[2]
-  are_all = "\t" in body and not re.search(r"[^\s\d.,+-]", body)
-  has_commas = "," not in others and all("," in cell for cell in cells)
-  is_quoted = (
-    text.startswith('"')
-    or any('""' in cell for cell in cells)
-    or ((has_commas or are_all) and len(cells) > 2 and not breaks)
-    or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
-  )
-  if is_quoted:
-    _log_once("%s: quotes are read as in .csv; .jsonl keeps quotes", path)
-  elif breaks:  # direct speech, as in novels
-    remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
-    _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
-  return is_quoted
+  return best, may_be_plain and not quotes.enclose_cells(path, head)
 
 
 def _table(path, columns, header, skip_broken, dialect):
@@ -164,7 +130,9 @@ def _table(path, columns, header, skip_broken, dialect):
   may_trim = dialect and (width > 1 or delimiter == "\t")
   while may_trim and not header[-1]:
     header.pop()
-  broken, doubts = [], defaultdict[str, list](list)
+  if dialect:
+    records = quotes.checked(path, records, delimiter, is_plain)
+  broken = []
   for index, (line, fields) in enumerate(records, has_header):
     if may_trim:
       first = first or (line, list(fields))
@@ -177,8 +145,6 @@ def _table(path, columns, header, skip_broken, dialect):
         text = "the header again: were files joined? Remove the line"
         raise UserError(f"{path}, line {line}: {text}")
       number = line - 1 if is_plain else index
-      for text, lines in _doubts(line, fields, delimiter, is_plain and dialect):
-        doubts[text].append(lines)
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
@@ -188,9 +154,7 @@ def _table(path, columns, header, skip_broken, dialect):
       )
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
-    logging.warning(text, path, len(broken), _first(broken))
-  for text, lines in doubts.items():
-    _warn_once("%s, lines %s: %s", path, _first(lines), text)
+    logging.warning(text, path, len(broken), first_of(broken))
 
 
 def _check_length(path, row, first, width, delimiter):
@@ -204,21 +168,6 @@ def _check_length(path, row, first, width, delimiter):
       f"{delimiter!r}, put the text in quotes in a .csv, or write .jsonl. If "
       f"not, remove {delimiter!r} at the end of line {longer[0]}"
     )
-
-
-def _doubts(line, fields, delimiter, is_plain):
-  """Yields pairs: a likely mistake with quotes in a row, and its lines."""
-  if is_plain and any('""' in x and _QUOTED_CELL.fullmatch(x) for x in fields):
-    remedy = f"{setting('delimiter', 'tab')} reads them as .csv does"
-    yield f"quotes as in .csv are read as text; {remedy}", line
-  for cell in fields if len(fields) > 1 else ():
-    rows = cell.split("\n")[1:-1]
-    widths = {row.count(delimiter) + 1 for row in rows}
-    # In a text, a blank follows a comma. No blank follows a delimiter.
-    if widths == {len(fields)} and f"{delimiter} " not in "".join(rows):
-      text = "a cell in quotes has rows of the table: is a quote never closed, "
-      text += "or not written twice inside quotes?"
-      yield text, f"{line} to {line + len(rows) + 1}"
 
 
 def _read_header(path, records, columns, dialect):
@@ -292,7 +241,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
     ) from error
   if blank:
     text = f"left out {number_of(len(blank), 'blank row')}"
-    _log_once("%s: %s (lines %s)", path, text, _first(blank))
+    _log_once("%s: %s (lines %s)", path, text, first_of(blank))
 
 
 def _objects(path, columns, dialect, is_text):
