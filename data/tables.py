@@ -26,6 +26,7 @@ from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
+_RULE = re.compile(":?[-=+]{2,}:?")  # as in Markdown, or by psql or sqlcmd
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
@@ -131,6 +132,7 @@ def _table(path, columns, header, skip_broken, dialect):
   while may_trim and not header[-1]:
     header.pop()
   if dialect:
+    records = _without_rule(path, header, records)
     records = quotes.checked(path, records, delimiter, is_plain)
   broken = []
   for index, (line, fields) in enumerate(records, has_header):
@@ -155,6 +157,23 @@ def _table(path, columns, header, skip_broken, dialect):
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
     logging.warning(text, path, len(broken), first_of(broken))
+
+
+def _without_rule(path, header, records):
+  """Leaves out a rule under the header, and after a rule also "(2 rows)"."""
+  rule = 0
+  for index, (line, fields) in enumerate(records):
+    cells = [cell.strip() for cell in fields if cell.strip()]
+    is_rule = not index and cells and all(map(_RULE.fullmatch, cells))
+    total = rule and re.fullmatch(r"\((\d{1,9}) \D+\)", "\t".join(cells))
+    # A single "---" may be a text.
+    if is_rule and (cells[1:] or len(cells[0]) >= len("".join(header))):
+      rule = line
+      _log_once("%s: left out the rule in line %d", path, line)
+    elif total and line - rule - int(total[1]) in (1, 2):  # or a blank line
+      _log_once("%s, line %d: left out %r", path, line, total[0])
+    else:
+      yield line, fields
 
 
 def _check_length(path, row, first, width, delimiter):
