@@ -23,6 +23,8 @@ _MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}"
 _MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N|NA|NaT|None"
 # Characters that may separate labels, instead of "|".
 _SEPARATORS = ",;、，；｜"
+# Quotes and dashes of word processors, and how they are typed.
+_TYPED = str.maketrans("‘’‛ʼ´`“”„‐‑‒–—−", "''''''\"\"\"------")
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -262,8 +264,8 @@ def log_labels(
     show = ascii if len({*map(plain, group)}) < len(group) else repr
     groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
   if groups:
-    text = "%s: %s differ only in case, blanks, .0, width or invisible "
-    text += "characters; spell them alike, if they mean the same"
+    text = "%s: %s differ only in case, blanks, .0, width, quotes, dashes or "
+    text += "invisible characters; spell them alike, if they mean the same"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
@@ -297,9 +299,14 @@ def warn_of_doubts(
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Finds labels that differ only in case, blanks, width or form (`plain`)."""
+  """Finds labels that differ only in case, blanks, width or form (`plain`).
+
+  In labels with a letter or digit, the kind of quotes and dashes also differs.
+  """
   groups = defaultdict(list)
   for label in sorted(labels):
-    form = unicodedata.normalize("NFKC", "".join(label.split()))
+    is_word = any(map(str.isalnum, label))
+    form = "".join((label.translate(_TYPED) if is_word else label).split())
+    form = unicodedata.normalize("NFKC", form)
     groups[plain(form).casefold()].append(label)
   return [group for group in groups.values() if len(group) > 1]
