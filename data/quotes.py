@@ -39,7 +39,7 @@ def enclose_cells(path: str, head: Sequence[str]) -> bool:
     text.startswith('"')
     or any('""' in cell for cell in cells)
     or ((has_commas or are_all) and len(cells) > 2 and not breaks)
-    or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
+    or (any(breaks) and ("\t" in text or 2 < len(breaks) == len(cells)))
   )
   if is_quoted:
     _log_once("%s: quotes are read as in .csv; .jsonl keeps quotes", path)

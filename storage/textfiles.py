@@ -20,8 +20,8 @@ MAX_LINE_BYTES = 1 << 28
 # Advice for texts that are not UTF-8.
 CONVERT = (
   "convert text first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for "
-  "Korean (also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
-  "western European text"
+  "Korean (also EUC-KR), GB18030 for Chinese, CP950 for Taiwan and Hong Kong, "
+  "CP932 for Japanese, CP1252 for western European text"
 )
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _warn_once = cache(logging.warning)
@@ -107,10 +107,10 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
         if is_in_doubt and not line.isascii():
-          with suppress(UnicodeError):
-            line.encode(encoding).decode()
-            is_in_doubt = False
-            message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
+          doubt = _doubt(line, encoding)
+          is_in_doubt = not doubt
+          if doubt:
+            message = f"%s, line %d {doubt}, but is read as %s (%s)"
             _warn_once(message, path, number, encoding, setting("encoding"))
         yield line.rstrip("\r\n")
     except LookupError:
@@ -127,9 +127,21 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
         f"{encoding.upper()}: save all files as UTF-8, or give "
-        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
-        "for Japanese, cp1252 for western European text"
+        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp950 "
+        "for Taiwan and Hong Kong, cp932 for Japanese, cp1252 for western "
+        "European text"
       ) from error
+
+
+def _doubt(line, encoding):
+  """Returns a sign that a line probably has another encoding, if any."""
+  with suppress(UnicodeError):
+    line.encode(encoding).decode()
+    return "looks like UTF-8"
+  # Only texts in Unicode may have private characters, such as icons of fonts.
+  is_unicode = encoding.lower().startswith("utf")
+  is_private = not is_unicode and re.search(r"[\ue000-\uf8ff]", line)
+  return is_private and "has private characters, as in a wrong encoding"
 
 
 def check_is_text(path: str, first: bytes) -> None:
