@@ -299,10 +299,7 @@ def warn_of_doubts(
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Finds labels that differ only in case, blanks, width or form (`plain`).
-
-  In labels with a letter or digit, the kind of quotes and dashes also differs.
-  """
+  """Finds labels that differ only in case, blanks, quotes, dashes or width."""
   groups = defaultdict(list)
   for label in sorted(labels):
     is_word = any(map(str.isalnum, label))

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 from absl import logging
@@ -11,6 +11,7 @@ from storage import setting
 
 HEAD = 1000  # lines that show the format
 _QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\n])')
+Rows = Iterator[tuple[int, list[str]]]  # the first line, and the cells
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 
 
@@ -46,24 +47,15 @@ def enclose_cells(path: str, head: Sequence[str]) -> bool:
   return is_quoted
 
 
-def checked(
-  path: str,
-  records: Iterable[tuple[int, list[str]]],
-  delimiter: str,
-  is_plain: bool,
-) -> Iterator[tuple[int, list[str]]]:
-  """Yields `records`; then warns of quotes that are probably misread.
-
-  `is_plain` is True if quotes are ordinary characters.
-  """
+def checked(path: str, rows: Rows, delimiter: str, is_plain: bool) -> Rows:
+  """Yields `rows`; then warns of quotes that are probably misread."""
   remedy = f"{setting('delimiter', 'tab')} reads"
   found = defaultdict[str, list](list)
   start, breaks, are_cells = 0, [], True
-  for line, fields in records:
+  is_cell = _QUOTED_CELL.fullmatch
+  for line, fields in rows:
     yield line, fields
-    if is_plain and any(
-      '""' in x and _QUOTED_CELL.fullmatch(x) for x in fields
-    ):
+    if is_plain and any('""' in x and is_cell(x) for x in fields):
       text = f"quotes as in .csv are read as text; {remedy} them as .csv does"
       found[text].append(line)
     if is_plain and len(fields) == 1:
@@ -75,13 +67,13 @@ def checked(
       breaks += [start] if start and not is_open else []
       start = (start or line) if is_open else 0
     for cell in fields if len(fields) > 1 else ():
-      rows = cell.split("\n")[1:-1]
-      widths = {row.count(delimiter) + 1 for row in rows}
+      inner = cell.split("\n")[1:-1]
+      widths = {row.count(delimiter) + 1 for row in inner}
       # In a text, a blank follows a comma. No blank follows a delimiter.
-      if widths == {len(fields)} and f"{delimiter} " not in "".join(rows):
+      if widths == {len(fields)} and f"{delimiter} " not in "".join(inner):
         text = "a cell in quotes has rows of the table: is a quote never closed"
         text += ", or not written twice inside quotes?"
-        found[text].append(f"{line} to {line + len(rows) + 1}")
+        found[text].append(f"{line} to {line + len(inner) + 1}")
   if breaks and are_cells and not start:  # else direct speech, as in novels
     text = f"each line is a text, also between quotes; {remedy} a text in "
     found[text + "quotes as one"] = breaks
