@@ -19,8 +19,9 @@ NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
 # R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
-_MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}"
-_MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N|NA|NaT|None"
+_MISSING = r"(?i:nan|[\[(<]?null[\])>]?|<na>|#?n/[ad]|#nv|n\.a\.)|na|nil|\\N"
+_MISSING += r"|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}|#GETTING_DATA|\((leer|blank)\)"
+_MISSING += r"|NA|NaT|None"
 # Characters that may separate labels, instead of "|".
 _SEPARATORS = ",;、，；｜"
 # Quotes and dashes of word processors, and how they are typed.
@@ -294,8 +295,11 @@ def warn_of_doubts(
     text = f"no text has several labels. {text}"
   if doubts:
     logging.warning(f"%s: {text}", path, min(doubts))
-  for name in filter(re.compile(_MISSING).fullmatch, sorted(names)):
-    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
+  marks = {name for name in names if not any(map(str.isalnum, name))}
+  for name in sorted(names):
+    is_mark = {name} == marks <= {*"-–—?", "--"}  # + and - are two labels
+    if is_mark or re.fullmatch(_MISSING, name):
+      logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
