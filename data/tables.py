@@ -12,9 +12,10 @@ import csv
 import json
 import os
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
 _RULE = re.compile(":?[-=+]{2,}:?")  # as in Markdown, or by psql or sqlcmd
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
+_compose = partial(unicodedata.normalize, "NFC")
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
 OWN: Dialect = None, "utf-8"
@@ -169,11 +171,10 @@ def _without_rule(path, header, records):
     # A single "---" may be a text.
     if is_rule and (cells[1:] or len(cells[0]) >= len("".join(header))):
       rule = line
-      _log_once("%s: left out the rule in line %d", path, line)
-    elif total and line - rule - int(total[1]) in (1, 2):  # or a blank line
-      _log_once("%s, line %d: left out %r", path, line, total[0])
-    else:
+    elif not (total and line - rule - int(total[1]) in (1, 2)):
       yield line, fields
+      continue
+    _log_once("%s, line %d: left out %r", path, line, "  ".join(cells))
 
 
 def _check_length(path, row, first, width, delimiter):
@@ -194,7 +195,9 @@ def _read_header(path, records, columns, dialect):
   line, header = next(records, (1, []))
   if not header:
     raise UserError(f"{path} is empty")
-  header = [*map(str.strip, header)]
+  # Accents may be composed (NFC) or not, as in files of macOS.
+  meant = {_compose(name): name for name in columns}
+  header = [meant.get(_compose(x), x) for x in map(str.strip, header)]
   where = f"{path}, line {line} (the header)"
   _require(columns, header, where)
   for name in filter(None, dict.fromkeys(header) if dialect else columns):
@@ -295,6 +298,7 @@ def _require(columns, present, where):
     f"{where}: no column {', '.join(map(repr, missing))}; there are "
     f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
     f"table begins with its header; {setting('delimiter')} says what separates "
-    f"columns; with {setting('task_name', 'tsv')}, {setting('text_a_column')}, "
-    f"{setting('label_column')} and so on name other columns"
+    f"columns; for run_classifier.py, {setting('task_name', 'tsv')} with "
+    f"{setting('text_a_column')}, {setting('label_column')} and so on names "
+    "other columns"
   )

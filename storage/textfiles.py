@@ -106,12 +106,10 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
-        if is_in_doubt and not line.isascii():
-          doubt = _doubt(line, encoding)
-          is_in_doubt = not doubt
-          if doubt:
-            message = f"%s, line %d {doubt}, but is read as %s (%s)"
-            _warn_once(message, path, number, encoding, setting("encoding"))
+        if is_in_doubt and (doubt := _doubt(line, encoding)):
+          is_in_doubt = False
+          message = f"%s, line %d {doubt}, but is read as %s (%s)"
+          _warn_once(message, path, number, encoding, setting("encoding"))
         yield line.rstrip("\r\n")
     except LookupError:
       text = f"{setting('encoding', encoding)} is not an encoding"
@@ -137,10 +135,9 @@ def _doubt(line, encoding):
   """Returns a sign that a line probably has another encoding, if any."""
   with suppress(UnicodeError):
     line.encode(encoding).decode()
-    return "looks like UTF-8"
+    return "" if line.isascii() else "looks like UTF-8"
   # Only texts in Unicode may have private characters, such as icons of fonts.
-  is_unicode = encoding.lower().startswith("utf")
-  is_private = not is_unicode and re.search(r"[\ue000-\uf8ff]", line)
+  is_private = re.search(r"[\ue000-\uf8ff]", line) and encoding[:1] not in "uU"
   return is_private and "has private characters, as in a wrong encoding"
 
 

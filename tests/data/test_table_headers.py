@@ -1,7 +1,8 @@
-"""Rules under the header of a table, as by databases and in Markdown."""
+"""Headers of tables: accents in names, and rules under the header."""
 
 import pytest
 
+from storage import UserError
 from tests.data.test_tables import read
 
 
@@ -30,7 +31,8 @@ def test_a_rule_under_the_header_and_a_number_of_rows_are_left_out(
   rows = read(tmp_path, name, content, ["text"])
   assert [row.values["text"].strip() for row in rows] == ["x y", "--"]
   assert rows[0].values.get("label", "1").strip() == "1"
-  assert f"{name}: left out the rule in line 2" in caplog.text
+  rules = [m for m in caplog.messages if f"{name}, line 2: left out" in m]
+  assert len(rules) == 1
   assert ("left out '(2" in caplog.text) == ("(2" in content)
 
 
@@ -51,3 +53,15 @@ def test_dashes_elsewhere_are_texts_and_labels(tmp_path, content):
   assert [row.values["text"] for row in rows] == ["x", "(7 of 9)"]
   rows = read(tmp_path, "t.tsv", "text\n----\nx\n", ["text"], dialect=None)
   assert len(rows) == 2  # in GLUE, each line is a row
+
+
+def test_a_column_may_have_composed_or_decomposed_accents(tmp_path):
+  for name, meant in (("Gro\u0308ße", "Größe"), ("Größe", "Gro\u0308ße")):
+    for file, content in (
+      ("t.csv", f"{name};b\nx;1\n"),
+      ("t.tsv", f"{name}\nx\n"),
+    ):
+      [row] = read(tmp_path, file, content, [meant])
+      assert row.values[meant] == "x"
+    with pytest.raises(UserError, match="occurs twice: rename one"):
+      read(tmp_path, "t.csv", f"{name},{meant}\n1,2\n", [meant])
