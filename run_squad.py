@@ -50,12 +50,13 @@ def main(settings: Settings) -> None:
   if settings.reads_dev:
     paths = files.expand(settings.needed("predict_file"))
     questions["dev"] = examples.read_examples(paths)
-  if settings.evaluates_while_training and (
-    remedy := metrics.remedy_of_unscored(questions["dev"], version_2)
-  ):
-    raise UserError(
-      f"not every question of {settings.predict_file} has answers; {remedy}"
-    )
+    remedy = metrics.remedy_of_unscored(questions["dev"], version_2)
+    if remedy and settings.evaluates_while_training:
+      raise UserError(
+        f"not every question of {settings.predict_file} has answers; {remedy}"
+      )
+    if not remedy and settings.f1_unit == "word":
+      metrics.check_evaluator()
   combines = settings.is_sweep and settings.ensemble > 1
   exports = settings.do_export and settings.version_2_with_negative
   if combines and exports and not settings.do_predict:

@@ -65,7 +65,7 @@ def compare(scores: Scores, terms) -> Effect | None:
 
 
 def verdict(effect: Effect | None, paper: float | None) -> str:
-  """Compares an effect with the paper's. A `paper` of None means positive."""
+  """Compares an effect with `paper`, the paper's effect; None: positive."""
   if effect is None or effect[1] == math.inf:
     return "one seed so far" if effect else "no comparison yet"
   if abs(effect[0]) <= effect[1]:

@@ -39,10 +39,10 @@ def ordered_map(
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
-  Each process calls `prepare` once, and the returned function for each task. If
-  `processes` is 0 or 1, this process does the tasks. `prepare`, tasks and
-  results are pickled. `idle` is called after each 5 seconds without a result.
-  ChildProcessError names a dead worker's task.
+  Each process calls `prepare` once, and the returned function for each task.
+  With fewer than two processes or tasks, this process does them. Otherwise
+  `prepare`, tasks and results are pickled, and `idle` is called after each 5
+  seconds without a result. ChildProcessError names a dead worker's task.
   """
   processes = min(processes, len(tasks))
   if processes < 2:

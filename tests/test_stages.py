@@ -1,5 +1,6 @@
 """Training programs read, check and pass on the data of each stage."""
 
+import importlib.util
 import itertools
 import json
 from types import SimpleNamespace
@@ -125,6 +126,22 @@ def test_evaluating_while_training_needs_an_answer_for_each_question(
     stages.task_of("run_squad", args)
   scored = args.replace(version_2_with_negative=True)
   assert stages.task_of("run_squad", scored).metric == "best_f1"
+
+
+def test_scores_without_their_package_are_refused_before_training(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+  scored, unscored = (
+    _squad_file(tmp_path / name, "b", answer)
+    for name, answer in (("dev", "b"), ("test", None))
+  )
+  flags = {"do_train": True, "do_predict": True, "train_file": scored}
+  args = programs.arguments("run_squad", predict_file=scored, **flags)
+  with raises("pip install tf-models-official"):
+    stages.task_of("run_squad", args)
+  for changes in ({"f1_unit": "character"}, {"predict_file": unscored}):
+    assert stages.task_of("run_squad", args.replace(**changes))
 
 
 @pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])

@@ -80,9 +80,9 @@ class Checkpoints:
   def resume(
     self, train_step, init_checkpoint: str | None, new_head: bool = False
   ) -> None:
-    """Restores a run from the newest checkpoint, or begins at init_checkpoint.
+    """Restores the newest readable checkpoint, or begins at init_checkpoint.
 
-    Raises ValueError if the newest checkpoint lacks a variable of the model.
+    Raises ValueError if this checkpoint lacks a variable of the model.
     Other missing values, such as slots, stay as they are.
     """
     prefix = self.newest_readable()

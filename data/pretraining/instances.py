@@ -113,7 +113,7 @@ class InstanceConfig:
 
   @property
   def tokens(self) -> tuple[str, ...]:
-    """Special tokens that the vocabulary has to contain."""
+    """Names of the special tokens that the vocabulary has to contain."""
     return ("cls", "sep", "unknown", *(["mask"] if self.masking else []))
 
   @property

@@ -108,9 +108,9 @@ class Model:
       is_due = time.monotonic() >= self._retry.get(number, 0)
       if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])
-    kept = sorted({*folders} & {*self.versions}, reverse=True)
-    if kept := {*kept[: self.num_versions]}:  # otherwise old versions answer
-      for number in {*self.versions} - kept:
+    loaded = sorted({*folders} & {*self.versions}, reverse=True)
+    if loaded := loaded[: self.num_versions]:  # otherwise old versions answer
+      for number in {*self.versions} - {*loaded}:
         self._set_state(number, "UNLOADING")
         workers = self.versions[number].workers
         self.versions = {n: v for n, v in self.versions.items() if n != number}

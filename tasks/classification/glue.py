@@ -57,10 +57,10 @@ class Row(NamedTuple):
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
-  Logs missing and complete tasks, and warns of complete tasks whose flags or
-  files have changed, if `level` is INFO. Raises FileNotFoundError without the
-  folders of tasks, ValueError without --do_eval, or in a dry run without
-  --do_train.
+  Logs missing and complete tasks at `level`. If `level` is INFO, also warns of
+  complete tasks whose flags or files have changed. Raises FileNotFoundError if
+  no task has a folder, or if --from_mnli lacks MNLI's. Raises ValueError
+  without --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")

@@ -34,6 +34,7 @@ _HEADER = (
 )
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
 _SPANS = re.compile(r"T\d+\t\S+ \d+ \d+|\d+\|t\|")  # of brat, PubTator
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*:(.+)")  # en:Ann, in WikiANN
 _QUOTED = re.compile(r'"(?:(?:"")+|.*,.*)"')  # """" and "1,000" of .csv
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
@@ -65,15 +66,12 @@ def read_sentences(
   without tags follows one with tags, and does not repeat that call's messages.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
-  is_json = path.removesuffix(".gz").endswith((".json", ".jsonl"))
-  if not is_json:
-    first = next(filter(str.strip, textfiles.text_lines(path)), "")
-    is_json = re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', first)
-    if first.startswith("#FORMAT=WebAnno"):
-      raise UserError(f"{path} is a file of WebAnno: export it as CoNLL 2002")
-    if _SPANS.match(first):
-      raise UserError(f"{path} is a file of brat or PubTator: {_FROM_SPANS}")
-  read = _read_json if is_json else _read_columns
+  first = next(filter(str.strip, textfiles.text_lines(path)), "")
+  if first.startswith("#FORMAT=WebAnno"):
+    raise UserError(f"{path} is a file of WebAnno: export it as CoNLL 2002")
+  if _SPANS.match(first):
+    raise UserError(f"{path} is a file of brat or PubTator: {_FROM_SPANS}")
+  read = _read_json if _is_json(path, first) else _read_columns
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
@@ -84,6 +82,12 @@ def read_sentences(
     text = "%s: each of the %d words is a sentence; are there blank lines "
     logging.warning(text + "between all words?", path, len(sentences))
   return sentences
+
+
+def _is_json(path, line) -> bool:
+  """True if the name of a file or one of its lines shows JSON lines."""
+  by_name = path.removesuffix(".gz").endswith((".json", ".jsonl"))
+  return by_name or bool(re.match(r'\s*\[?\s*\{\s*"[^"]*"\s*:', line))
 
 
 def _read_json(path, columns) -> Iterator[Sentence]:
@@ -105,7 +109,8 @@ def _texts(values, keys, where) -> list[str]:
     if isinstance(value, list) and all(isinstance(t, str) and t for t in value):
       return value
   shown = {key: values[key] for key in keys if key in values} or [*values]
-  has_spans = keys == _KEYS[0] and {"text", "data"} & {*values}
+  has_text = isinstance(values.get("text"), str) or "data" in values
+  has_spans = keys == _KEYS[0] and has_text
   raise UserError(
     f"{where}: expected {' or '.join(keys)} with a list of texts, none empty "
     f"(names of tags, not numbers), but there is {json.dumps(shown)[:80]}"
@@ -119,6 +124,7 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   left_out = _left_out(path, rows, columns)
   lines = [line for line in lines if line[0] not in left_out]
   rows = [row for row in rows if row[0] not in left_out]
+  _remove_languages(path, rows, columns[0])
   column = columns[-1] if columns[1:] else -1
   tags = {tag for _, cells in rows for tag in cells[column:][:1]}
   if any((named := _NAMED.fullmatch(tag)) and named[1] != "O" for tag in tags):
@@ -163,6 +169,17 @@ def _read_columns(path, columns) -> Iterator[Sentence]:
   if odd and min(columns) < 0:
     text = "%s, line %d: %d columns, but most have %d; is something missing?"
     logging.warning(text, path, odd[0][0], len(odd[0][1]), usual)
+
+
+def _remove_languages(path, rows, column) -> None:
+  """Makes "Ann" of "en:Ann", if a language stands before each word."""
+  texts = [cells[column] for _, cells in rows if len(cells) > column]
+  words = [match[2] for match in map(_LANGUAGE.fullmatch, texts) if match]
+  if len(words) == len(rows) >= 20:
+    text = "%s: the language before words such as %r is left out"
+    logging.info(text, path, texts[0])
+    for (_, cells), word in zip(rows, words, strict=True):
+      cells[column] = word
 
 
 def _from_brackets(tags) -> list[str]:
@@ -249,6 +266,14 @@ def _check_rows(path, rows, tags) -> None:
     )
   if is_prose and len(rows) == 1 and widths[0] > 2:
     raise UserError(f"{path} is a line of running text: {_REMEDY}")
+  if {*widths} == {1}:  # Chinese and Thai text has no blanks
+    cells = [cells[0] for _, cells in rows]
+    ends = sum(cell[-1] in "。！？।؟" for cell in cells if cell[1:])
+    if 2 * ends > len(rows) or sum(map(len, cells)) > 20 * len(rows):
+      raise UserError(
+        f"{path}, line {rows[0][0]}: {cells[0][:40]!r} is no word, but running "
+        f"text: {_REMEDY}"
+      )
 
 
 def _check_columns(path, rows, columns, tags) -> None:
@@ -312,7 +337,10 @@ def has_tags(path: str, columns: Columns) -> bool:
   """Returns whether any line has a word and a tag."""
   for number, line in enumerate(textfiles.text_lines(path), 1):
     kind, cells = _parse(line)
-    if kind == "words":
+    if _is_json(path, line):
+      if any(f'"{key}"' in line for key in _KEYS[1]):
+        return True
+    elif kind == "words":
       with suppress(ValueError):
         _pick(path, number, cells, columns)
         return True

@@ -124,7 +124,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    outsides = [OUTSIDE, "OUT", "NONE"]
+    outsides = [OUTSIDE, "o", "OUT", "OUTSIDE", "NONE", "None", "none"]
     if not any(map(_GRAMMAR.search, tags)):
       outsides += "_", "-"
     if not all(map(str.isdigit, tags)):  # numbers alone may be ids of tags
@@ -182,14 +182,16 @@ def _main_layout(
       if is_tag and bool(separator) == bool(kind):
         layout = separator, is_suffix, letter.islower()
         by_layout[layout][tag] = letter.upper(), kind
-  ranks = []
+  ranks, num_types = [], len({*tags} - {*OUTSIDES})
   for layout, parts in by_layout.items():
     letters, types = map(set, zip(*parts.values(), strict=True))
-    has_begin, is_usual = "B" in letters, layout == USUAL
+    has_begin, is_main = "B" in letters, 2 * len(parts) >= len(tags)
+    # Few tags such as E-mail or S-Bahn beside others are types.
+    is_usual = layout == USUAL and (has_begin or 2 * len(parts) > num_types)
     # Vitamin-B and Vitamin-E are types.
     is_likely = has_begin and (len(letters) != 2 or bool(letters & {*"IM"}))
     is_likely |= letters == {*"IE"}
-    is_likely &= 2 * len(parts) >= len(tags)
+    is_likely &= is_main
     is_likely |= all(kind in kinds for _, kind in parts.values())
     if not layout[0]:
       is_likely = parts.keys() == tags and (has_begin or letters == {"I"})

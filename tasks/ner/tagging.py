@@ -135,6 +135,12 @@ def read_tagged(
       text += "the letter B, I, E or S, and a separator before it, missing?"
       some = ", ".join(map(repr, sorted(used)[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
+    if not scheme.name and (outside := used & {"OTHER", "Other", "other"}):
+      text = (
+        "%s: %s is a tag like all others, so accuracy is computed, not F1. "
+      )
+      text += "Does it stand outside of entities? Then write O"
+      logging.warning(text, path, min(outside))
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
       logging.warning(text, path, other)

@@ -4,6 +4,7 @@ The scores come from the Model Garden's copies of the official evaluators,
 scaled to 100.
 """
 
+import importlib.util
 import json
 import os
 import re
@@ -25,6 +26,15 @@ _UNSPACED = re.compile(
 # KorQuAD's evaluator removes other punctuation without leaving a blank.
 _TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
+
+
+def check_evaluator() -> None:
+  """Raises UserError if the official evaluators are not installed."""
+  if not importlib.util.find_spec("official"):
+    raise UserError(
+      "scores need a package that the wheel does not install: "
+      "pip install tf-models-official==2.20.0"
+    )
 
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:

@@ -159,7 +159,7 @@ def test_scripts_of_examples_are_checked_only_if_the_tokenizer_lower_cases(
   # Of 21 files, every second one is read: 1,000 // 11 lines of each.
   [(0, 0, 0), (1, 1, 1000), (3, 3, 333), (21, 11, 90), (4000, 20, 50)],
 )
-def test_a_sample_has_at_most_1000_first_lines_from_at_most_20_files(
+def test_a_sample_has_at_most_1000_lines_the_first_of_at_most_20_files(
   tmp_path, number, files, lines
 ):
   paths = [str(tmp_path / f"{i:04}") for i in range(number)]
@@ -178,6 +178,7 @@ def test_a_sample_has_at_most_1000_first_lines_from_at_most_20_files(
   assert len(sample) == files * lines
   chosen = [paths.index(path) for path in read] or [0]
   assert chosen[0] == 0  # the files are spread evenly, from the first on
+  # As many files follow the last one as lie between two, or fewer.
   assert number - chosen[-1] <= number // max(files, 1) + 1
 
 

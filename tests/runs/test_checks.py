@@ -145,14 +145,14 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
 def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
   run = str(folder / "run")
   _check(folder, output_dir=run)
-  for name, value, *same in (
+  for name, value, *fixed_flags in (
     ("do_lower_case", False),
     ("add_bilstm", True),
     ("attention", "left_to_right"),
     ("long_text", "truncate", "long_text"),
   ):
     with pytest.raises(ValueError, match=f"--{name}={value}, but the model in"):
-      _check(folder, *same, output_dir=run, **{name: value})
+      _check(folder, *fixed_flags, output_dir=run, **{name: value})
 
 
 def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):

@@ -115,6 +115,30 @@ def test_a_line_of_running_text_is_refused(tmp_path, content):
     assert examples.read_sentences(_write(tmp_path, row))
 
 
+@pytest.mark.parametrize(
+  "content",
+  [
+    "王小明在北京工作。\n他去上海。\n",
+    "這部電影很好看！\n\n好\n\n他走了。\n",
+    f"{'ก' * 21}\n",
+  ],
+)
+def test_running_text_without_blanks_is_refused(tmp_path, content):
+  with pytest.raises(UserError, match=r"1: '.*' is no word, but running"):
+    examples.read_sentences(_write(tmp_path, content), tag_column=None)
+  for words in ("王小明\n。\n他\n。\n", "https://a.org/b/c/d\nAnn\n.\n"):
+    path = _write(tmp_path, words)
+    assert examples.read_sentences(path, tag_column=None)
+
+
+def test_a_language_before_each_word_is_left_out(tmp_path):
+  content = "en:Ann B-PER\nen:: O\n" * 10
+  [sentence] = examples.read_sentences(_write(tmp_path, content))
+  assert sentence.words == ["Ann", ":"] * 10
+  [sentence] = examples.read_sentences(_write(tmp_path, content + "Ann O\n"))
+  assert sentence.words == ["en:Ann", "en::"] * 10 + ["Ann"]
+
+
 def test_a_tag_column_with_almost_as_many_tags_as_words_is_reported(
   tmp_path, caplog
 ):

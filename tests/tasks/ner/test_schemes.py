@@ -24,6 +24,7 @@ SCHEMES = [
   ("S-X B-X M-X E-X", "BMES (prefix, separator '-')", [(0, 1), (1, 4)]),
   ("X-B X-I O X-B", "BIO (suffix, separator '-')", [(0, 2), (3, 4)]),
   ("X_B X_M X_E X_S", "BMES (suffix, separator '_')", [(0, 3), (3, 4)]),
+  ("I-X I-X - I-X", "IOB1 (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X.B X.I - X.B", "BIO (suffix, separator '.')", [(0, 2), (3, 4)]),
   ("b-X i-X o b-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X-b X-i O O", "BIO (suffix, separator '-')", [(0, 2)]),
@@ -31,6 +32,8 @@ SCHEMES = [
   ("X X _ X", "IO (types alone, '_' outside)", [(0, 2), (3, 4)]),
   ("X X - X", "IO (types alone, '-' outside)", [(0, 2), (3, 4)]),
   ("X X 0 X", "IO (types alone, '0' outside)", [(0, 2), (3, 4)]),
+  ("X X None X", "IO (types alone, 'None' outside)", [(0, 2), (3, 4)]),
+  ("X X o X", "IO (types alone, 'o' outside)", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
 
@@ -97,6 +100,8 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
     ("art-other event-other O", "art-other event-other"),
     ("e-mail B O", "B e-mail"),
     ("BAR O I", "BAR I"),
+    ("PER PHONE E-mail O", "E-mail PER PHONE"),
+    ("PER LOC U-Bahn S-Bahn O", "LOC PER S-Bahn U-Bahn"),
     ("-LRB- , NN-B", ", -LRB- NN-B"),
   ],
 )

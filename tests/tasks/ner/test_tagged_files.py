@@ -153,6 +153,26 @@ def test_words_with_unknown_or_missing_tags_are_not_scored(
   assert "scored" in record.message
 
 
+def test_json_lines_without_tags_are_no_reason_for_a_warning(tmp_path, log):
+  path = _write(tmp_path, '{"tokens": ["Rex"]}\n')
+  [sentence] = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=False)
+  assert sentence.words == ["Rex"]
+  assert log.records[-1].levelname == "INFO"
+  assert "has no tags: words are tagged" in log.text
+  path = _write(tmp_path, '{"tokens": ["Rex"], "ner_tags": [3]}\n')
+  tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=False)
+  assert log.records[-1].levelname == "WARNING"
+
+
+def test_a_tag_such_as_other_is_reported_if_no_tag_is_outside(tmp_path, log):
+  message = "Other is a tag like all others, so accuracy is computed, not F1"
+  for text, is_reported in (("Rex O", False), ("Rex PET\nran Other", True)):
+    path = _write(tmp_path, text)
+    tags = ["PET", "Other"] if is_reported else TAGS
+    tagging.read_tagged(path, COLUMNS, {}, tags, needs_tags=True)
+    assert (message in log.text) == is_reported
+
+
 BRAT = "T1\tORG 0 4\tR.H.\nT2\tPER 9 12;14 15\tAnn B\nR1\tRel Arg1:T1\n"
 PUBTATOR = "12|t|BRCA1\n12|a|We study it.\n12\t0\t5\tBRCA1\tGene\t672\n"
 DOCCANO = '{"id": 1, "text": "Ann ran", "label": [[0, 3, "PER"]]}\n'
