@@ -50,14 +50,14 @@ def enclose_cells(path: str, head: Sequence[str]) -> bool:
 def checked(path: str, rows: Rows, delimiter: str, is_plain: bool) -> Rows:
   """Yields `rows`; then warns of quotes that are probably misread."""
   remedy = f"{setting('delimiter', 'tab')} reads"
-  found = defaultdict[str, list](list)
+  doubts = defaultdict[str, list](list)
   start, breaks, are_cells = 0, [], True
   is_cell = _QUOTED_CELL.fullmatch
   for line, fields in rows:
     yield line, fields
     if is_plain and any('""' in x and is_cell(x) for x in fields):
       text = f"quotes as in .csv are read as text; {remedy} them as .csv does"
-      found[text].append(line)
+      doubts[text].append(line)
     if is_plain and len(fields) == 1:
       # The line, without doubled quotes, after the cell that it continues.
       text = '"' * bool(start) + fields[0].replace('""', "")
@@ -73,9 +73,9 @@ def checked(path: str, rows: Rows, delimiter: str, is_plain: bool) -> Rows:
       if widths == {len(fields)} and f"{delimiter} " not in "".join(inner):
         text = "a cell in quotes has rows of the table: is a quote never closed"
         text += ", or not written twice inside quotes?"
-        found[text].append(f"{line} to {line + len(inner) + 1}")
+        doubts[text].append(f"{line} to {line + len(inner) + 1}")
   if breaks and are_cells and not start:  # else direct speech, as in novels
     text = f"each line is a text, also between quotes; {remedy} a text in "
-    found[text + "quotes as one"] = breaks
-  for text, lines in found.items():
+    doubts[text + "quotes as one"] = breaks
+  for text, lines in doubts.items():
     _warn_once("%s, lines %s: %s", path, first_of(lines), text)
