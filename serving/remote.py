@@ -40,7 +40,8 @@ class RemoteEngine(Batches):
     self._timeout, self._login = timeout, ""
     self._open = urllib.request.build_opener(_NoRedirection).open
     try:
-      parts = urllib.parse.urlsplit(url.rstrip("/"))
+      url = url.removesuffix(":predict").rstrip("/")
+      parts = urllib.parse.urlsplit(url)
     except ValueError as error:
       text = "write special characters of a password as %XX"
       raise UserError(f"the URL of the model: {error}; {text}") from None

@@ -157,12 +157,18 @@ def remove_partial(path: str) -> None:
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
-  Hidden files match only if the pattern's last part begins with a dot.
+  Hidden files match only if the pattern's last part begins with a dot. `**`
+  stands for any folders but hidden ones; with object stores, UserError.
   """
+  if is_remote(pattern) and "**" in pattern:
+    raise UserError(f"{pattern}: write a * for each folder instead of **")
   if exists(pattern):  # a name may contain "[" or "*"
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
+  elif "**" in pattern:
+    paths = [*{*glob.glob(pattern, recursive=True)}]
+    paths = [path for path in paths if not os.path.isdir(path)]
   else:  # hidden folders match, as in tf.io.gfile
     paths = glob.glob(pattern, include_hidden=True)
   if not os.path.basename(pattern).startswith("."):

@@ -104,7 +104,8 @@ class Model:
     newest = {*order[: self.num_versions]}
     for number in sorted(newest) + order[self.num_versions :]:
       # An older version takes the place of one that cannot be loaded.
-      is_wanted = number in newest or len(self.versions) < self.num_versions
+      number_there = len({*folders} & {*self.versions})
+      is_wanted = number in newest or number_there < self.num_versions
       is_due = time.monotonic() >= self._retry.get(number, 0)
       if number not in self.versions and is_wanted and is_due:
         self._add(number, folders[number])

@@ -604,7 +604,8 @@ def _answer_rows(stub, *answer):
 
 def test_a_single_output_may_come_without_its_name(stub):
   _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
-  [outputs] = RemoteEngine(stub.url).run([_row(1)])  # not cut to one label
+  url = f"{stub.url}:predict"  # as curl needs it
+  [outputs] = RemoteEngine(url).run([_row(1)])  # not cut to one label
   assert outputs["logits"].tolist() == [0.25, 0.75]
 
 

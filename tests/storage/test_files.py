@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from cli import program
 from modeling.config import BertConfig
-from storage import files, textfiles
+from storage import UserError, files, textfiles
 
 
 def _touch(folder, *names):
@@ -45,6 +45,17 @@ def test_hidden_files_match_only_patterns_that_begin_with_a_dot(tmp_path):
   assert files.glob_files(f"{tmp_path}/*") == [f"{tmp_path}/a"]
   assert files.glob_files(f"{tmp_path}/.*s") == [f"{tmp_path}/.a.blocks"]
   assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
+
+
+def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
+  for name in ("a", "b/a", "b/c/a", ".d/a", "b/.a"):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+  expected = [str(tmp_path / name) for name in ("a", "b/a", "b/c/a")]
+  for pattern in ("**", "**/*", "**/**/a"):
+    assert files.glob_files(f"{tmp_path}/{pattern}") == expected
+  with pytest.raises(UserError, match=r"gs://a/\*\*/b: write a \* for each"):
+    files.glob_files("gs://a/**/b")
 
 
 def test_an_error_names_all_patterns_without_a_match(tmp_path):

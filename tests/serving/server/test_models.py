@@ -229,6 +229,14 @@ STORIES = {
     ("x12 +12", [10], [12]),
     ("+13", [13], [10, 12]),
   ],
+  "a broken version below the newest does not keep a removed one": [
+    ("x9", [10], []),
+    ("-0010", [1], [9, 10]),
+  ],
+  "a folder without a version that can be loaded keeps the removed one": [
+    ("x1 x9", [10], []),
+    ("-0010", [10], [1, 9]),
+  ],
   "a broken version that was removed is forgotten": [
     ("x12 +12", [10], [12]),
     ("-12", [10], []),
