@@ -19,10 +19,13 @@ NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
 # R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
-_MISSING = r"(?i:nan|null|<na>|#?n/[ad]|#nv)|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}"
-_MISSING += r"|#GETTING_DATA|\((leer|blank)\)|\\N|NA|NaT|None"
+_MISSING = r"(?i:nan|[\[(<]?null[\])>]?|<na>|#?n/[ad]|#nv|n\.a\.)|na|nil|\\N"
+_MISSING += r"|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}|#GETTING_DATA|\((leer|blank)\)"
+_MISSING += r"|NA|NaT|None"
 # Characters that may separate labels, instead of "|".
 _SEPARATORS = ",;、，；｜"
+# Quotes and dashes of word processors, and how they are typed.
+_TYPED = str.maketrans("‘’‛ʼ´`“”„‐‑‒–—−", "''''''\"\"\"------")
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -262,8 +265,8 @@ def log_labels(
     show = ascii if len({*map(plain, group)}) < len(group) else repr
     groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
   if groups:
-    text = "%s: %s differ only in case, blanks, .0, width or invisible "
-    text += "characters; spell them alike, if they mean the same"
+    text = "%s: %s differ only in case, blanks, .0, width, quotes, dashes or "
+    text += "invisible characters; spell them alike, if they mean the same"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
 
@@ -292,14 +295,19 @@ def warn_of_doubts(
     text = f"no text has several labels. {text}"
   if doubts:
     logging.warning(f"%s: {text}", path, min(doubts))
-  for name in filter(re.compile(_MISSING).fullmatch, sorted(names)):
-    logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
+  marks = {name for name in names if not any(map(str.isalnum, name))}
+  for name in sorted(names):
+    is_mark = {name} == marks <= {*"-–—?", "--"}  # + and - are two labels
+    if is_mark or re.fullmatch(_MISSING, name):
+      logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
 
 
 def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Finds labels that differ only in case, blanks, width or form (`plain`)."""
+  """Finds labels that differ only in case, blanks, quotes, dashes or width."""
   groups = defaultdict(list)
   for label in sorted(labels):
-    form = unicodedata.normalize("NFKC", "".join(label.split()))
+    is_word = any(map(str.isalnum, label))
+    form = "".join((label.translate(_TYPED) if is_word else label).split())
+    form = unicodedata.normalize("NFKC", form)
     groups[plain(form).casefold()].append(label)
   return [group for group in groups.values() if len(group) > 1]

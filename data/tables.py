@@ -12,21 +12,24 @@ import csv
 import json
 import os
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from typing import NamedTuple
 
 from absl import logging
 
+from data import quotes
+from data.quotes import first_of
 from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-_QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"]*(?:""[^"]*)*"(?![^\t\n])')
-_HEAD = 1000  # lines that show the format
+_RULE = re.compile(":?[-=+]{2,}:?")  # as in Markdown, or by psql or sqlcmd
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
+_compose = partial(unicodedata.normalize, "NFC")
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
 OWN: Dialect = None, "utf-8"
@@ -73,13 +76,9 @@ def read_table(
   for name, lines in blank.items():
     if lines:
       text = "%s: %d of %d texts in %r are blank (lines %s); they are kept"
-      logging.warning(text, path, len(lines), number, name, _first(lines))
+      logging.warning(text, path, len(lines), number, name, first_of(lines))
   if blank and all(len(lines) == number for lines in blank.values()):
     raise UserError(f"{path}: all texts are blank ({', '.join(blank)})")
-
-
-def _first(lines):
-  return ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
 
 
 def _extension(path):
@@ -108,7 +107,7 @@ def _find_format(path, columns, dialect):
       f"{setting('delimiter', given)} is not a delimiter: give tab, comma, "
       "semicolon, pipe or one character"
     )
-  head = [*islice(_lines(path, dialect), _HEAD)]
+  head = [*islice(_lines(path, dialect), quotes.HEAD)]
   fits = {}
   for delimiter in given or usual + ",;\t|":
     _, names = next(_records(path, head, delimiter, strict=False), (1, []))
@@ -118,37 +117,7 @@ def _find_format(path, columns, dialect):
   if best not in (given, usual):
     _log_once("%s: the columns are separated by %r", path, best)
   may_be_plain = best == usual == "\t" and not given
-  return best, may_be_plain and not _is_quoted(path, head)
-
-
-def _is_quoted(path, head):
-  """True if quotes in a .tsv file are as in .csv, around cells that need them.
-
-  pandas quotes cells with a quote or a line break, Excel also with a comma.
-  Databases may quote all cells but numbers and the header.
-  """
-  text = "\n".join(head)
-  if len(head) == _HEAD and text.count('"') % 2:
-    text += '"'  # the last cell goes on after these lines
-  others = _QUOTED_CELL.sub("", text)
-  cells = [] if '"' in others else _QUOTED_CELL.findall(text)
-  cells = [cell for cell in cells if "\t" not in cell]
-  breaks = [cell for cell in cells if "\n" in cell]
-  body = others.partition("\n")[2]
-  are_all = "\t" in body and not re.search(r"[^\s\d.,+-]", body)
-  has_commas = "," not in others and all("," in cell for cell in cells)
-  is_quoted = (
-    text.startswith('"')
-    or any('""' in cell for cell in cells)
-    or ((has_commas or are_all) and len(cells) > 2 and not breaks)
-    or (breaks and ("\t" in text or 2 < len(breaks) == len(cells)))
-  )
-  if is_quoted:
-    _log_once("%s: quotes are read as in .csv; .jsonl keeps quotes", path)
-  elif breaks:  # direct speech, as in novels
-    remedy = f"{setting('delimiter', 'tab')} reads a text in quotes as one"
-    _warn_once(f"{path}: each line is a text, also between quotes; {remedy}")
-  return is_quoted
+  return best, may_be_plain and not quotes.enclose_cells(path, head)
 
 
 def _table(path, columns, header, skip_broken, dialect):
@@ -164,7 +133,10 @@ def _table(path, columns, header, skip_broken, dialect):
   may_trim = dialect and (width > 1 or delimiter == "\t")
   while may_trim and not header[-1]:
     header.pop()
-  broken, doubts = [], defaultdict[str, list](list)
+  if dialect:
+    records = _without_rule(path, header, records)
+    records = quotes.checked(path, records, delimiter, is_plain)
+  broken = []
   for index, (line, fields) in enumerate(records, has_header):
     if may_trim:
       first = first or (line, list(fields))
@@ -177,8 +149,6 @@ def _table(path, columns, header, skip_broken, dialect):
         text = "the header again: were files joined? Remove the line"
         raise UserError(f"{path}, line {line}: {text}")
       number = line - 1 if is_plain else index
-      for text, lines in _doubts(line, fields, delimiter, is_plain and dialect):
-        doubts[text].append(lines)
       yield Row(line, dict(zip(header, fields, strict=True)), number)
     elif skip_broken:
       broken.append(line)
@@ -188,9 +158,23 @@ def _table(path, columns, header, skip_broken, dialect):
       )
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
-    logging.warning(text, path, len(broken), _first(broken))
-  for text, lines in doubts.items():
-    _warn_once("%s, lines %s: %s", path, _first(lines), text)
+    logging.warning(text, path, len(broken), first_of(broken))
+
+
+def _without_rule(path, header, records):
+  """Leaves out a rule under the header, and after a rule also "(2 rows)"."""
+  rule = 0
+  for index, (line, fields) in enumerate(records):
+    cells = [cell.strip() for cell in fields if cell.strip()]
+    is_rule = not index and cells and all(map(_RULE.fullmatch, cells))
+    total = rule and re.fullmatch(r"\((\d{1,9}) \D+\)", "\t".join(cells))
+    # A single "---" may be a text.
+    if is_rule and (cells[1:] or len(cells[0]) >= len("".join(header))):
+      rule = line
+    elif not (total and line - rule - int(total[1]) in (1, 2)):
+      yield line, fields
+      continue
+    _log_once("%s, line %d: left out %r", path, line, "  ".join(cells))
 
 
 def _check_length(path, row, first, width, delimiter):
@@ -206,27 +190,14 @@ def _check_length(path, row, first, width, delimiter):
     )
 
 
-def _doubts(line, fields, delimiter, is_plain):
-  """Yields pairs: a likely mistake with quotes in a row, and its lines."""
-  if is_plain and any('""' in x and _QUOTED_CELL.fullmatch(x) for x in fields):
-    remedy = f"{setting('delimiter', 'tab')} reads them as .csv does"
-    yield f"quotes as in .csv are read as text; {remedy}", line
-  for cell in fields if len(fields) > 1 else ():
-    rows = cell.split("\n")[1:-1]
-    widths = {row.count(delimiter) + 1 for row in rows}
-    # In a text, a blank follows a comma. No blank follows a delimiter.
-    if widths == {len(fields)} and f"{delimiter} " not in "".join(rows):
-      text = "a cell in quotes has rows of the table: is a quote never closed, "
-      text += "or not written twice inside quotes?"
-      yield text, f"{line} to {line + len(rows) + 1}"
-
-
 def _read_header(path, records, columns, dialect):
   """Returns the columns' names; UserError if one of `columns` is missing."""
   line, header = next(records, (1, []))
   if not header:
     raise UserError(f"{path} is empty")
-  header = [*map(str.strip, header)]
+  # Accents may be composed (NFC) or not, as in files of macOS.
+  meant = {_compose(name): name for name in columns}
+  header = [meant.get(_compose(x), x) for x in map(str.strip, header)]
   where = f"{path}, line {line} (the header)"
   _require(columns, header, where)
   for name in filter(None, dict.fromkeys(header) if dialect else columns):
@@ -292,7 +263,7 @@ def _records(path, lines, delimiter, is_plain=False, strict=True):
     ) from error
   if blank:
     text = f"left out {number_of(len(blank), 'blank row')}"
-    _log_once("%s: %s (lines %s)", path, text, _first(blank))
+    _log_once("%s: %s (lines %s)", path, text, first_of(blank))
 
 
 def _objects(path, columns, dialect, is_text):
@@ -327,6 +298,7 @@ def _require(columns, present, where):
     f"{where}: no column {', '.join(map(repr, missing))}; there are "
     f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
     f"table begins with its header; {setting('delimiter')} says what separates "
-    f"columns; with {setting('task_name', 'tsv')}, {setting('text_a_column')}, "
-    f"{setting('label_column')} and so on name other columns"
+    f"columns; for run_classifier.py, {setting('task_name', 'tsv')} with "
+    f"{setting('text_a_column')}, {setting('label_column')} and so on names "
+    "other columns"
   )

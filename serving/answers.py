@@ -193,9 +193,11 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
     try:
       row = json.loads(line)
     except (ValueError, RecursionError) as error:
-      raise UserError(
-        f"line {number} is not JSON: {error}; put a text into double quotes"
-      ) from None
+      remedy = "put a text into double quotes"
+      if isinstance(error, UnicodeError):
+        remedy = "save it as UTF-8"
+      message = f"line {number} is not JSON: {error}; {remedy}"
+      raise UserError(message) from None
     if isinstance(row, str | list):
       row = {"text": row}
     if not isinstance(row, dict):

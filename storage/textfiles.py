@@ -20,8 +20,8 @@ MAX_LINE_BYTES = 1 << 28
 # Advice for texts that are not UTF-8.
 CONVERT = (
   "convert text first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for "
-  "Korean (also EUC-KR), GB18030 for Chinese, CP932 for Japanese, CP1252 for "
-  "western European text"
+  "Korean (also EUC-KR), GB18030 for Chinese, CP950 for Taiwan and Hong Kong, "
+  "CP932 for Japanese, CP1252 for western European text"
 )
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
 _warn_once = cache(logging.warning)
@@ -106,12 +106,10 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
       text = io.TextIOWrapper(file, encoding, newline="\n")
       for number, line in enumerate(text, 1):
-        if is_in_doubt and not line.isascii():
-          with suppress(UnicodeError):
-            line.encode(encoding).decode()
-            is_in_doubt = False
-            message = "%s, line %d looks like UTF-8, but is read as %s (%s)"
-            _warn_once(message, path, number, encoding, setting("encoding"))
+        if is_in_doubt and (doubt := _doubt(line, encoding)):
+          is_in_doubt = False
+          message = f"%s, line %d {doubt}, but is read as %s (%s)"
+          _warn_once(message, path, number, encoding, setting("encoding"))
         yield line.rstrip("\r\n")
     except LookupError:
       text = f"{setting('encoding', encoding)} is not an encoding"
@@ -127,9 +125,20 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       raise UserError(
         f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
         f"{encoding.upper()}: save all files as UTF-8, or give "
-        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp932 "
-        "for Japanese, cp1252 for western European text"
+        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp950 "
+        "for Taiwan and Hong Kong, cp932 for Japanese, cp1252 for western "
+        "European text"
       ) from error
+
+
+def _doubt(line, encoding):
+  """Returns a sign that a line probably has another encoding, if any."""
+  with suppress(UnicodeError):
+    line.encode(encoding).decode()
+    return "" if line.isascii() else "looks like UTF-8"
+  # Only texts in Unicode may have private characters, such as icons of fonts.
+  is_private = re.search(r"[\ue000-\uf8ff]", line) and encoding[:1] not in "uU"
+  return is_private and "has private characters, as in a wrong encoding"
 
 
 def check_is_text(path: str, first: bytes) -> None:

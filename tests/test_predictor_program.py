@@ -199,7 +199,8 @@ def test_an_error_about_a_url_does_not_show_its_password():
   "lines, message",
   [
     (['{"tokens": "a"}', "A film."], "2 is not JSON: .*; put a text into dou"),
-    (['"a"', b'"\xff"'], "2 is not JSON: 'utf-8' codec can't decode"),
+    (['"a"', b'"\xff"'], "2 is not JSON: 'utf-8' .* byte; save it as UTF-8$"),
+    (['"a"'.encode("utf-16") + b"\n"], "1 is not JSON: .*; save it as UTF-8$"),
     (["[" * 100_000], "1 is not JSON: maximum recursion depth"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is not an object with tokens"),

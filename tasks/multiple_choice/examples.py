@@ -48,8 +48,8 @@ def read_examples(
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file.
 
-  The column `label` may be missing, unless `needs_labels` is true. Raises
-  OSError, or ValueError with file, line and remedy.
+  Unless `needs_labels` is true, the column `label` may be missing, blank or -1.
+  Raises OSError, or ValueError with file, line and remedy.
   """
   examples: list[ChoiceExample] = []
   columns = "sent1", "sent2", "ending0", "ending1"
@@ -69,7 +69,7 @@ def read_examples(
         f"{where}: {len(endings)} endings, but the rows before have "
         f"{len(examples[0].endings)}"
       )
-    label = _label(row.values.get("label"), len(endings), where)
+    label = _label(row.values.get("label"), len(endings), where, needs_labels)
     if examples and (label is None) != (examples[0].label is None):
       raise UserError(
         f"{where}: some rows have a label and some have none; leave the column "
@@ -84,10 +84,12 @@ def read_examples(
   return examples
 
 
-def _label(text, choices, where):
+def _label(text, choices, where, is_needed):
   if text is None:
     return None
   text = text.strip().removesuffix(".0")  # pandas writes 1 as 1.0
+  if not is_needed and text in ("", "-1"):
+    return None
   if text not in map(str, range(choices)):
     raise UserError(
       f"{where}: the label is {text!r}, expected a number from 0 to "

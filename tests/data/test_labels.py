@@ -198,6 +198,30 @@ def test_labels_that_differ_only_in_case_blanks_or_width_are_reported_once(
   assert labels.similar(numbers) == [["1", "1,00", "1.0"]]  # 1,000 is not 1
 
 
+@pytest.mark.parametrize(
+  "group",
+  [
+    ["don't know", "don’t know", "don‘t know", "don`t know", "don´t know"],
+    ["self-help", "self–help", "self—help"],
+    ["e-mail", "e\u2010mail", "e\u2011mail"],
+    ["-1", "\u22121"],
+    ["1 - low", "1 – low"],
+    ['"new"', "“new”", "„new“"],
+  ],
+)
+def test_labels_that_a_word_processor_has_corrected_are_similar(
+  log, monkeypatch, group
+):
+  monkeypatch.setattr(logging, "_log_counter_per_token", {})  # none so far
+  assert labels.similar([*group, "1", "e mail!", "+1"]) == [sorted(group)]
+  labels.log_labels("train.tsv", group)
+  assert "width, quotes, dashes or invisible characters" in log.text
+
+
+def test_quotes_and_dashes_may_be_labels():
+  assert not labels.similar(["``", "''", "“", "”", '"', "-", "–", "—"])
+
+
 def test_labels_that_look_alike_are_shown_with_escape_sequences(log):
   labels.log_labels("train.tsv", ["caf\xe9", "cafe\u0301", "x", "x\u200b"])
   for name in (r"caf\xe9", r"cafe\u0301", "x", r"x\u200b"):

@@ -84,7 +84,7 @@ def test_a_dialogue_keeps_one_row_per_line(tmp_path, caplog, content, in_doubt):
   caplog.set_level("INFO", "absl")
   rows = read(tmp_path, "t.tsv", content)
   assert rows == read(tmp_path, "t.tsv", content, dialect=None)
-  text = "t.tsv: each line is a text, also between quotes; delimiter=tab reads"
+  text = ": each line is a text, also between quotes; delimiter=tab reads a"
   assert (text in caplog.text) == in_doubt
   assert len(caplog.messages) == in_doubt
 
@@ -122,3 +122,27 @@ def test_quotes_after_the_first_1000_lines_of_a_tsv_are_reported(
   assert not caplog.text
   with pytest.raises(UserError, match=r"line 1002: 1 col.*give delimiter=tab"):
     read(tmp_path, "u.tsv", content.replace("so ", "so\n"))
+
+
+@pytest.mark.parametrize(
+  ("cell", "in_doubt"),
+  [
+    ('"a fine film\nwith a second line"', True),
+    ('"a fine film\r\nwith a second line"', True),
+    ('"a fine film\n\n""really"""', True),
+    ('"a fine film\nwith a ""2""\n"', True),
+    ('"Come in,\nplease."\n"Why?" she said.', False),
+    ('"Come in,\n"please."', False),
+    ('"Come in, please."\nShe waited.', False),
+    ('"Come in, please.\nShe waited.', False),
+  ],
+)
+@pytest.mark.parametrize("line", [1000, 1001, 3000])
+def test_a_text_of_several_lines_is_reported_wherever_it_begins(
+  tmp_path, caplog, cell, in_doubt, line
+):
+  content = "a\n" + "x\n" * (line - 2) + f"{cell}\ny\n"
+  assert len(read(tmp_path, "t.tsv", content)) > line
+  text = f"t.tsv, lines {line}: each line is a text, also between quotes; "
+  assert (text in caplog.text) == in_doubt
+  assert in_doubt or not caplog.text

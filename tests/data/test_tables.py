@@ -282,6 +282,11 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is not JSON .*cut short"),
     ("t.jsonl", "[1]\n", "line 1 is not a JSON object but '.1.'"),
     ("t.tsv", b"a\n\xe9\n", "line 2: byte 0xe9 is not UTF-8: .*: cp949 for K"),
+    (
+      "t.csv",
+      "a\n好看\n".encode("cp950"),
+      "gb18030 .*, cp950 for Taiwan and H",
+    ),
     ("t.csv", b"a\n" + b"x\n" * 5000 + b"\xf6", "line 5002: byte 0xf6 is not"),
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", r"but a workbook .* save it as CSV UT"),
     ("t.csv", b"\xd0\xcf\x11\xe0\xa1", r"but a workbook \(.xls\): save it"),

@@ -100,6 +100,22 @@ def test_an_error_names_the_line_of_a_wrong_byte_in_a_large_file(
         _lines(path, begin)
 
 
+def test_characters_that_no_encoding_defines_are_reported_once(path, caplog):
+  def read(text, encoding, given):
+    path.write_bytes(text.encode(encoding))
+    return [*textfiles.decoded_lines(str(path), given)]
+
+  text = "a\n好看，我很喜歡。\n不推薦，\n"
+  assert read(text, "cp950", "cp950") == text.split("\n")[:-1]
+  for name in ("utf-8", "UTF-16-LE"):  # texts may have icons of fonts
+    assert read("a\n\uf001 x\n", name, name) == ["a", "\uf001 x"]
+  assert not caplog.text
+  assert len(read(text, "cp950", "gb18030")) == 3
+  [message] = caplog.messages
+  assert "text.tsv, line 2 has private characters, as in a wrong" in message
+  assert message.endswith("encoding, but is read as gb18030 (encoding)")
+
+
 # --- JSON lines --------------------------------------------------------------
 
 # The lines of a text in JSON end at the same characters as in a text file.

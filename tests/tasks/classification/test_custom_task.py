@@ -260,11 +260,17 @@ def test_doubtful_labels_are_reported(tmp_path, caplog):
     *(
       (_rows("a\tx", f"b\t{cell}"), {}, f"{cell!r} is a label: is it a missing")
       for cell in "NA n/a #N/A None #NV #WERT! NaT #NAME? #DIV/0! "
-      "#N/D #¡VALOR! #ЗНАЧ! #ÜBERLAUF! ### #GETTING_DATA (leer)".split()
+      "#N/D #¡VALOR! #ЗНАЧ! #ÜBERLAUF! ### #GETTING_DATA (leer) na nil N.A. "
+      "(null) [NULL] - -- – ?".split()
     ),
+    (_rows("a\t+", "b\t-", "c\t0"), {}, None),
+    (_rows("a\t.", "b\t?"), {}, None),
     (_rows("a\tx", "b\t\\N"), {}, r"'\\N' is a label: is it a missing value?"),
     (_rows("a\tx|#REF!", "b\tx"), SEVERAL, "'#REF!' is a label: is it a m"),
-    *((_rows("a\tx", f"b\t{x}"), {}, None) for x in ("none", "#yes", "nat")),
+    *(
+      (_rows("a\tx", f"b\t{x}"), {}, None)
+      for x in "none #yes nat Na NIL".split()
+    ),
     (_rows(*rows), {}, "20 labels in 20 rows: is kind the right --label_col"),
     (_rows(*rows[:19]), {}, None),  # too few rows for a judgement
     (_rows(*rows, *rows), {}, None),  # each label has two rows

@@ -44,6 +44,18 @@ def test_rows_may_have_any_number_of_endings_in_any_order_and_no_label(
   assert read_examples(path) == [ChoiceExample("a", "b", endings)]
 
 
+@pytest.mark.parametrize("label", ["", " ", "-1", "-1.0"])
+def test_a_test_file_may_have_a_column_of_unknown_labels(tmp_path, label):
+  header = "sent1,sent2,ending0,ending1,label\n"
+  path = _write(tmp_path, f"{header}a,b,x,y,{label}\nc,d,x,y,{label}\n")
+  assert [example.label for example in read_examples(path)] == [None, None]
+  with pytest.raises(ValueError, match=r"line 2: the label is '(-1)?', ex"):
+    read_examples(path, needs_labels=True)
+  path = _write(tmp_path, f"{header}a,b,x,y,{label}\na,b,x,y,1\n")
+  with pytest.raises(ValueError, match="line 3: some rows have a label and "):
+    read_examples(path)
+
+
 START = '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y"'
 
 
@@ -61,8 +73,9 @@ LEFT_OUT = r"line [12]: .* ending0, ending1, endi"
   [
     ("sent1,ending0,ending1\na,b,c\n", "no column 'sent2'; there are 'sent1'"),
     ("sent1,sent2,ending0\na,b,c\n", "no column 'ending1'"),
+    ("sent1,sent2\na,b\n", "columns; for run_classifier.py, task_name=tsv wi"),
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
-    (f"{ROW},z,\n", "line 2: the label is ''"),
+    (f"{ROW},z,x\n", "line 2: the label is 'x'"),
     (f'{START}}}\n{START}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
     # Endings that the program would otherwise ignore.
     ("sent1,sent2,ending0,ending1,ending3\na,b,x,y,z\n", LEFT_OUT),
