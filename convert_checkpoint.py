@@ -48,18 +48,14 @@ class ConversionSettings(Settings):
     None, "Folder, checkpoint, hf://NAME or URL of a zip.", required=True
   )
   output: str = common(None, "Folder to write.", required=True)
-  bert_config_file: str | None = common(
-    None, "Default: beside the checkpoint, or as in its run.json."
-  )
-  vocab_file: str | None = common(None, "Default: as for --bert_config_file.")
-  do_lower_case: bool | None = common(
-    None, "Default: as in run.json or the tokenizer's files, else True."
-  )
+  bert_config_file: str | None = common(None, "Default: --input's own file.")
+  vocab_file: str | None = common(None, "Default: --input's own file.")
+  do_lower_case: bool | None = common(None, "Default: as --input's files say.")
   overwrite: bool = common(False, "Replace files in --output.")
   output_format: str | None = flag(
     None,
-    "Default: original; hugging_face for a checkpoint of the original without "
-    "--strip_optimizer.",
+    "Default: original; for a folder of the original hugging_face, unless "
+    "--strip_optimizer is given.",
     choices=(ORIGINAL, HUGGING_FACE),
   )
   head: str | None = flag(

@@ -45,8 +45,7 @@ class PredictorSettings(Settings):
   batch_size: int = common(32, "Lines to answer at a time.", minimum=1)
   engine: str = flag(
     "auto",
-    "Files of an export to use; auto: on a CPU litert, if it is there, else "
-    "savedmodel.",
+    "Files of an export to use; auto: litert on a CPU, if exported.",
     choices=formats.ENGINES,
   )
   files: str | None = flag(

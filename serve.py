@@ -45,8 +45,7 @@ class ServerSettings(Settings):
   port: int = common(8501, "Port; 0 for any.", minimum=0, maximum=65535)
   engine: str = flag(
     "auto",
-    "Files of an export to use; auto: on a CPU litert, if it is there, else "
-    "savedmodel.",
+    "Files of an export to use; auto: litert on a CPU, if exported.",
     choices=formats.ENGINES,
   )
   access_log: bool = flag(
@@ -64,8 +63,7 @@ class ServerSettings(Settings):
   )
   max_queue_size: int = _number(
     _DEFAULT.max_queue_size,
-    "Maximum waiting texts of a model; beyond it, answers are 503. A request "
-    "of more texts gets 400.",
+    "Maximum waiting texts; beyond it 503, and 400 for a larger request.",
   )
   max_request_bytes: int = _number(
     _DEFAULT.max_request_bytes, "Maximum size of a request."
