@@ -77,7 +77,7 @@ class _Local(Exception):
     raise TypeError("a lock has no bytes")
 
 
-def _prepare_errors_of_libraries():
+def _prepare_errors_with_two_arguments():
   def fail(kind):
     raise kind("bad", "input")
 
@@ -87,7 +87,7 @@ def _prepare_errors_of_libraries():
 @pytest.mark.parametrize("kind", [_TwoWords, _Local])
 def test_an_error_that_cannot_be_pickled_is_shown_as_text(kind):
   with pytest.raises(RuntimeError, match=f"{kind.__name__}: .*bad") as caught:
-    list(workers.ordered_map(_prepare_errors_of_libraries, [kind, kind], 2))
+    list(workers.ordered_map(_prepare_errors_with_two_arguments, [kind] * 2, 2))
   assert "in fail\n" in str(caught.value)
 
 
