@@ -392,7 +392,7 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     assert entry["flags"]["vocab_file"] == "of the model"
 
 
-def test_a_worker_that_is_lost_in_the_scope_of_a_run_is_reported(tmp_path, monkeypatch):
+def test_a_lost_worker_is_reported_by_the_scope_of_a_run(tmp_path, monkeypatch):
   monkeypatch.setattr(session, "make_strategy", lambda _: toy.two_replicas())
   run = session.Run(_flags(tmp_path), toy.config())
   toy.set_worker(monkeypatch, 0)
