@@ -61,8 +61,8 @@ def folders() -> list[str]:
 def _feature_extraction(folder, changes):
   """Makes the entry that run.json would have, for a folder without run.json.
 
-  Also returns `changes`. Their default of `init_checkpoint` is the folder's
-  checkpoint.
+  Also returns `changes`, and adds the folder's checkpoint as `init_checkpoint`
+  if they have none.
   """
   model = find_model(folder)
   shapes = checkpoint_files.shapes(model.checkpoint)

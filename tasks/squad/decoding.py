@@ -213,9 +213,9 @@ def _candidates(
 ) -> Iterator[tuple[int, int, int]]:
   """Yields window, start and end of spans, the best first.
 
-  Spans of equal score come in the order of the windows. Start and end are in
-  the paragraph, among the K best of their window. No other window gives the
-  start token more context. SQuAD 2.0 adds the empty answer (0 to 0), after
+  Spans of equal score come in the order of the windows. Start and end are
+  positions in the window, of tokens of the paragraph, among the K best of the
+  window. No other window gives the start token more context. SQuAD 2.0 adds the empty answer (0 to 0), after
   spans of equal score.
   """
   columns: list[tuple] = []

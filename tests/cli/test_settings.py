@@ -26,7 +26,7 @@ class Program(Base):
   folder: str = flag(None, "A folder.", required=True)
   name: str = flag("Bert", "Its own default.")
   number: int = flag(5, "A number.", maximum=9)
-  words: tuple[str, ...] = flag(("a", "b"), "Words.")
+  files: tuple[str, ...] = flag(("a", "b"), "Files.")
   texts: tuple[str, ...] | None = flag(None, "T.", repeated=True, text=True)
   steps: tuple[int, ...] | None = flag(None, "Steps.")
   do_train: bool = flag(False, "Train.", training=False)
@@ -41,7 +41,7 @@ def _parse(*arguments):
 
 def test_a_programs_flags_are_listed_first_and_override_flags_of_its_groups():
   known = settings.flags_of(Program)
-  first = ["folder", "name", "number", "words", "texts", "steps", "do_train"]
+  first = ["folder", "name", "number", "files", "texts", "steps", "do_train"]
   assert [*known] == [*first, "rate"]
   assert (known["name"].default, known["name"].kind) == ("Bert", str)
   assert settings.flags_of(Base)["name"].default is None
@@ -54,7 +54,7 @@ def test_flags_that_are_not_given_have_their_defaults():
     "folder": "x",
     "name": "Bert",
     "number": 5,
-    "words": ("a", "b"),
+    "files": ("a", "b"),
     "texts": None,
     "steps": None,
     "do_train": False,
@@ -68,8 +68,8 @@ def test_flags_that_are_not_given_have_their_defaults():
 @pytest.mark.parametrize(
   ("argument", "name", "expected"),
   [
-    ("--words=c,d", "words", ("c", "d")),
-    ("--words=", "words", ()),
+    ("--files=c,d", "files", ("c", "d")),
+    ("--files=", "files", ()),
     ("--texts=c,d", "texts", ("c,d",)),
     ("--steps=1,2", "steps", (1, 2)),
     ("--steps=1", "steps", (1,)),
@@ -92,9 +92,9 @@ def test_a_swept_flag_keeps_all_its_values():
 
 def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
   monkeypatch.setenv("HOME", "/users/ann")
-  values = _parse("--folder=~/x", "--words=a,~/b", "--texts=~/c")
+  values = _parse("--folder=~/x", "--files=a,~/b", "--texts=~/c")
   assert values.folder == "/users/ann/x"
-  assert values.words == ("a", "/users/ann/b")
+  assert values.files == ("a", "/users/ann/b")
   assert values.texts == ("~/c",)
 
 

@@ -431,11 +431,11 @@ class _Text:
   """A text that supports weak references."""
 
 
-def test_an_answer_is_freed_before_the_next_request():
+def test_a_request_and_its_answer_are_freed_before_the_next_request():
   workers = Workers(capacity=9, number=1, max_rows=4)
   text = _Text()
   held = weakref.ref(text)
-  workers.submit(list, [text]).result(10)
+  workers.submit(list, [text]).result(10)  # answers with the text itself
   del text
 
   def is_freed():
