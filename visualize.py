@@ -40,7 +40,9 @@ class PageSettings(Settings):
     "--output_dir of a training, folder of a released model, or a checkpoint."
   )
   text: str | None = common(
-    None, "The text, the first of two texts, or what each of --choices continues.", text=True
+    None,
+    "The text, the first of two texts, or what each of --choices continues.",
+    text=True,
   )
   text_pair: str | None = _input("The second text.")
   question: str | None = _input("Question, for a model of run_squad.")

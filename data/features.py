@@ -81,7 +81,7 @@ class MaskPolicy:
     if not (min(probs) >= 0.0 and sum(probs) <= 1.0 + 1e-9):
       raise UserError(
         f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
-        f"{self.random_token_prob:g} must be 0 or more, and 1 together at most"
+        f"{self.random_token_prob:g} must be 0 or more, their sum 1 at most"
       )
 
 

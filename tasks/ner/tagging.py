@@ -131,8 +131,8 @@ def read_tagged(
     if used <= {*schemes.OUTSIDES} and not needs_tags:
       raise UserError(f"{path}: all tags are {', '.join(sorted(used))}")
     if schemes.is_doubtful(scheme, used):
-      text = "%s: %s are in no known scheme (%s). Each counts as a type: is "
-      text += "the letter B, I, E or S, and a separator before it, missing?"
+      text = "%s: %s are in no known scheme (%s). Each counts as a type. "
+      text += "Does it lack a prefix such as B- (a letter and a separator)?"
       some = ", ".join(map(repr, sorted(used)[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
     if not scheme.name and (outside := used & {"OTHER", "Other", "other"}):

@@ -214,9 +214,9 @@ def _candidates(
   """Yields window, start and end of spans, the best first.
 
   Spans of equal score come in the order of the windows. Start and end are
-  positions in the window, of tokens of the paragraph, among the K best of the
-  window. No other window gives the start token more context. SQuAD 2.0 adds the empty answer (0 to 0), after
-  spans of equal score.
+  positions in the window. Both are tokens of the paragraph, and among the
+  window's K best. No other window gives the start token more context. SQuAD 2.0
+  adds the empty answer (0 to 0), after spans of equal score.
   """
   columns: list[tuple] = []
   for number, window in enumerate(windows):

@@ -147,7 +147,7 @@ def test_a_pretrainer_is_read_without_its_training_state(tmp_path, pretrainer):
   counts = {reason: len(names) for reason, names in bert.skipped.items()}
   slots = counts.pop("of the optimizer")
   assert slots >= 2 * len(variables)
-  # Kernel and bias of a pooler that the head replaces, two counters of steps.
+  # Kernel and bias of a pooler that the head replaces; counts of steps, saves.
   assert counts == {"replaced by the head's own pooler": 2, "a counter": 2}
 
 

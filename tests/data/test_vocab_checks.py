@@ -72,7 +72,7 @@ DECOMPOSED = r"100 % .* decomposed \(NFD\); composed \(NFC\) it would be 0 %"
     (["한국"], False, unicodedata.normalize("NFD", "한국"), DECOMPOSED),
   ],
 )
-def test_texts_with_many_unknown_words_are_reported(
+def test_the_first_file_with_many_unknown_words_is_reported(
   caplog, tmp_path, tokens, lower_case, text, warning
 ):
   tokenizer = _tokenizer(tmp_path, ["[UNK]", *tokens], lower_case)

@@ -148,7 +148,7 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
 def test_scores_need_answers_to_all_questions(
   answers, in_version_1, in_version_2
 ):
-  """In SQuAD 2.0 an empty list means that the question is unanswerable."""
+  """None: the file does not say. An empty list: unanswerable, in SQuAD 2.0."""
   for version_2, is_scored in ((False, in_version_1), (True, in_version_2)):
     data = questions(**dict(zip("ab", answers, strict=False)))
     remedy = metrics.remedy_of_unscored(data, version_2)
