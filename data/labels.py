@@ -281,7 +281,7 @@ def warn_of_doubts(
   separator = rf" *[{_SEPARATORS}] *" if multi_label else r"\|"
   doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
   if multi_label:
-    parts = {x: re.split(r"[\s/+]+", x) for x in names}  # as in "R&B/Soul"
+    parts = {x: re.findall(r"[^\s/+&<>]+", x) for x in names}
     doubts += [x for x in names if parts[x][1:] and {*parts[x]} <= names]
   text = f"{SEPARATOR!r} separates labels: is %r one label?"
   if not multi_label:
@@ -291,7 +291,7 @@ def warn_of_doubts(
     text = "the labels are %r and '1'. If the table has a column for each "
     text += "label: put their names into one column"
   elif not has_several:
-    doubts = [name for name in names if re.search(f"[{_SEPARATORS}#[]", name)]
+    doubts += [name for name in names if re.search(f"[{_SEPARATORS}#[]", name)]
     text = f"no text has several labels. {text}"
   if doubts:
     logging.warning(f"%s: {text}", path, min(doubts))

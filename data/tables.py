@@ -27,7 +27,9 @@ from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-_RULE = re.compile(":?[-=+]{2,}:?")  # as in Markdown, or by psql or sqlcmd
+_RULE = re.compile(
+  ":?[-=+]{2,}:?|:-:?|-:"
+)  # as in Markdown, or by psql or sqlcmd
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _compose = partial(unicodedata.normalize, "NFC")
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
@@ -162,16 +164,16 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _without_rule(path, header, records):
-  """Leaves out a rule under the header, and after a rule also "(2 rows)"."""
+  """Leaves out a rule under the header, and "(2 rows)" after the rows."""
   rule = 0
   for index, (line, fields) in enumerate(records):
     cells = [cell.strip() for cell in fields if cell.strip()]
     is_rule = not index and cells and all(map(_RULE.fullmatch, cells))
-    total = rule and re.fullmatch(r"\((\d{1,9}) \D+\)", "\t".join(cells))
+    total = re.fullmatch(r"\((\d{1,9}) \D+\)", "\t".join(cells))
     # A single "---" may be a text.
     if is_rule and (cells[1:] or len(cells[0]) >= len("".join(header))):
       rule = line
-    elif not (total and line - rule - int(total[1]) in (1, 2)):
+    elif not (total and line - (rule or 1) - int(total[1]) in (1, 2)):
       yield line, fields
       continue
     _log_once("%s, line %d: left out %r", path, line, "  ".join(cells))

@@ -24,6 +24,10 @@ CONVERT = (
   "CP932 for Japanese, CP1252 for western European text"
 )
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
+_SIGNS = {  # of a wrong encoding
+  "[\ue000-\uf8ff]": "has private characters, as in a wrong encoding",
+  "[\x80-\x9f]": "has control characters, which in cp1252 are quotes and so on",
+}
 _warn_once = cache(logging.warning)
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -105,11 +109,8 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
     try:
       is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
       text = io.TextIOWrapper(file, encoding, newline="\n")
-      for number, line in enumerate(text, 1):
-        if is_in_doubt and (doubt := _doubt(line, encoding)):
-          is_in_doubt = False
-          message = f"%s, line %d {doubt}, but is read as %s (%s)"
-          _warn_once(message, path, number, encoding, setting("encoding"))
+      lines = _checked(path, text, encoding) if is_in_doubt else text
+      for number, line in enumerate(lines, 1):  # noqa: B007, for errors
         yield line.rstrip("\r\n")
     except LookupError:
       text = f"{setting('encoding', encoding)} is not an encoding"
@@ -131,14 +132,29 @@ def decoded_lines(path: str, encoding: str) -> Iterator[str]:
       ) from error
 
 
-def _doubt(line, encoding):
-  """Returns a sign that a line probably has another encoding, if any."""
-  with suppress(UnicodeError):
-    line.encode(encoding).decode()
-    return "" if line.isascii() else "looks like UTF-8"
+def _checked(path, lines, encoding):
+  """Yields lines; warns if they probably have another encoding."""
+  text = "%s, line %d {}, but is read as %s (%s)"
   # Only texts in Unicode may have private characters, such as icons of fonts.
-  is_private = re.search(r"[\ue000-\uf8ff]", line) and encoding[:1] not in "uU"
-  return is_private and "has private characters, as in a wrong encoding"
+  signs = {} if encoding[:1] in "uU" else dict(_SIGNS)
+  first, are_utf8 = 0, True
+  for number, line in enumerate(lines, 1):
+    if not line.isascii():
+      first = first or number
+      are_utf8 = are_utf8 and _is_utf8(line, encoding)
+      for sign in [sign for sign in signs if re.search(sign, line)]:
+        message = text.format(signs.pop(sign))
+        _warn_once(message, path, number, encoding, setting("encoding"))
+    yield line
+  if first and are_utf8:
+    message = text.format("looks like UTF-8")
+    _warn_once(message, path, first, encoding, setting("encoding"))
+
+
+def _is_utf8(line, encoding):
+  with suppress(UnicodeError):
+    return bool(line.encode(encoding).decode())
+  return False
 
 
 def check_is_text(path: str, first: bytes) -> None:

@@ -17,6 +17,7 @@ from storage.tfrecord import Schema
 
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
+_DECIMAL_COMMA = re.compile(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))")
 _THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")  # 1.234 may mean 1234
 
 
@@ -128,7 +129,9 @@ def read_examples(
         f"{', '.join(map(repr, present))}"
       )
   labels_of_rows = [r.values[source.label] for r in rows if source.label]
-  comma = next((text.strip() for text in labels_of_rows if "," in text), "")
+  # The file's first score that shows that a comma is a decimal comma.
+  stripped = map(str.strip, labels_of_rows)
+  comma = next(filter(_DECIMAL_COMMA.fullmatch, stripped), "")
   if task.is_regression and ".json" not in os.path.basename(path):
     _warn_of_thousands(path, source.label, rows)
   examples = []
@@ -166,7 +169,7 @@ def _warn_of_thousands(path, column, rows):
 
 
 def _label(task, column, row, path, comma):
-  """Reads a label or score; `comma`: the file's first label with ",", or ""."""
+  """Reads a label or score; `comma` is a score with a decimal comma, or ""."""
   if column is None:
     return None
   label = row.values[column].strip()
@@ -177,8 +180,8 @@ def _label(task, column, row, path, comma):
         f"{path}, line {row.line}: {label!r} may mean a thousand, because "
         f"{comma} has a decimal comma; write a comma, or leave out the point"
       )
-    if re.fullmatch(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))", label):
-      label = label.replace(",", ".")  # 1,234 does not match: it may be 1234
+    if comma and re.fullmatch(r"-?\d+,\d+", label):  # else 1,234 may be 1234
+      label = label.replace(",", ".")
     if not is_number(label):
       remedy = "; write a point for a decimal comma" * ("," in label)
       if _THOUSAND.fullmatch(point := label.replace(",", ".")):

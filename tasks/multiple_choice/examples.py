@@ -87,7 +87,7 @@ def read_examples(
 def _label(text, choices, where, is_needed):
   if text is None:
     return None
-  text = text.strip().removesuffix(".0")  # pandas writes 1 as 1.0
+  text = re.sub("[.,]0$", "", text.strip())  # pandas writes 1 as 1.0
   if not is_needed and text in ("", "-1"):
     return None
   if text not in map(str, range(choices)):

@@ -34,7 +34,8 @@ _HEADER = (
 )
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
 _SPANS = re.compile(r"T\d+\t\S+ \d+ \d+|\d+\|t\|")  # of brat, PubTator
-_LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)*:(.+)")  # en:Ann, in WikiANN
+_LANGUAGE = re.compile(r"[a-z]{2,9}(-[a-z]+)*:(?!//)(.+)")  # WikiANN's en:Ann
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]")
 _QUOTED = re.compile(r'"(?:(?:"")+|.*,.*)"')  # """" and "1,000" of .csv
 _LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
@@ -175,7 +176,7 @@ def _remove_languages(path, rows, column) -> None:
   """Makes "Ann" of "en:Ann", if a language stands before each word."""
   texts = [cells[column] for _, cells in rows if len(cells) > column]
   words = [match[2] for match in map(_LANGUAGE.fullmatch, texts) if match]
-  if len(words) == len(rows) >= 20:
+  if len(words) == len(rows) > 2:
     text = "%s: the language before words such as %r is left out"
     logging.info(text, path, texts[0])
     for (_, cells), word in zip(rows, words, strict=True):
@@ -269,7 +270,8 @@ def _check_rows(path, rows, tags) -> None:
   if {*widths} == {1}:  # Chinese and Thai text has no blanks
     cells = [cells[0] for _, cells in rows]
     ends = sum(cell[-1] in "。！？।؟" for cell in cells if cell[1:])
-    if 2 * ends > len(rows) or sum(map(len, cells)) > 20 * len(rows):
+    letters = len(_UNSPACED.findall("".join(cells)))  # a word has two or three
+    if 2 * ends > len(rows) or letters > 6 * len(rows):
       raise UserError(
         f"{path}, line {rows[0][0]}: {cells[0][:40]!r} is no word, but running "
         f"text: {_REMEDY}"
@@ -306,7 +308,8 @@ def _check_columns(path, rows, columns, tags) -> None:
       "--word_column and --tag_column, in CoNLL-2012 --word_column=3 "
       f"--tag_column=10; of a csv, {_REMEDY}"
     )
-  if columns[1:] and len(rows) >= 20 and 2 * len(tags) > len(rows):
+  has_tags = columns[1:] and any(len(cells) > 1 for _, cells in rows)
+  if has_tags and len(rows) >= 20 and 2 * len(tags) > len(rows):
     text = "%s: %d different tags, such as %r, of %d words: is that the right "
     text += "%s? It may hold lemmas, ids or texts"
     numbers = len(tags), min(tags), len(rows)
@@ -338,7 +341,7 @@ def has_tags(path: str, columns: Columns) -> bool:
   for number, line in enumerate(textfiles.text_lines(path), 1):
     kind, cells = _parse(line)
     if _is_json(path, line):
-      if any(f'"{key}"' in line for key in _KEYS[1]):
+      if re.search(rf'"({"|".join(_KEYS[1])})"\s*:', line):
         return True
     elif kind == "words":
       with suppress(ValueError):

@@ -124,7 +124,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     parts |= layout_parts[1]
     left -= parts.keys()
   if not layouts:
-    outsides = [OUTSIDE, "o", "OUT", "OUTSIDE", "NONE", "None", "none"]
+    outsides = [OUTSIDE, "OUT", "OUTSIDE", "NONE"]
     if not any(map(_GRAMMAR.search, tags)):
       outsides += "_", "-"
     if not all(map(str.isdigit, tags)):  # numbers alone may be ids of tags
@@ -194,7 +194,9 @@ def _main_layout(
     is_likely &= is_main
     is_likely |= all(kind in kinds for _, kind in parts.values())
     if not layout[0]:
-      is_likely = parts.keys() == tags and (has_begin or letters == {"I"})
+      is_likely = parts.keys() == {*tags} - {*OUTSIDES} and (
+        has_begin or letters == {"I"}
+      )
     if is_likely or is_usual:
       # In B-Hep-B, I-Hep-B the letter is the prefix, which leaves fewer types.
       rank = len(parts), has_begin, -len(types), is_usual, not layout[1]

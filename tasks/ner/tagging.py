@@ -1,6 +1,7 @@
 """Settings of run_ner.py; reads, checks and converts the tags of files."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from tasks.ner.schemes import PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
 Read = dict[str, list[Sentence]]  # sentences of files that have been read
+# Tags that may stand outside of entities, in upper case.
+_OUTSIDES = {"O", "OTHER", "NONE", "NIL", "NULL", "OUT", "OUTSIDE", "X"}
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
@@ -135,12 +138,12 @@ def read_tagged(
       text += "Does it lack a prefix such as B- (a letter and a separator)?"
       some = ", ".join(map(repr, sorted(used)[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
-    if not scheme.name and (outside := used & {"OTHER", "Other", "other"}):
-      text = (
-        "%s: %s is a tag like all others, so accuracy is computed, not F1. "
-      )
-      text += "Does it stand outside of entities? Then write O"
-      logging.warning(text, path, min(outside))
+    all_tags = Counter(tag for one in sentences for tag in one.tags or ())
+    [(most, _)] = all_tags.most_common(1) or [("", 0)]
+    if not scheme.name and most.upper() in _OUTSIDES:
+      text = "%s: %s is a tag like all others, so accuracy is computed, not F1."
+      text += " Does it stand outside of entities? Then write O"
+      logging.warning(text, path, most)
     if other := _first_line(sentences, scheme.others):
       text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
       logging.warning(text, path, other)

@@ -133,8 +133,11 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 def save_threshold(
   path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
 ) -> None:
-  """Writes the null threshold that gives the best F1, if `scores` has one."""
-  if "best_f1_thresh" in scores:
+  """Writes the null threshold that gives the best F1, if `scores` has one.
+
+  Questions without answers give none: the file may have no labels.
+  """
+  if "best_f1_thresh" in scores and "HasAns_total" in scores:
     best = scores["best_f1_thresh"]
     if _rejects_all(scores, null_odds):
       best = min(0.0, min(null_odds.values()) - 1)
@@ -156,6 +159,9 @@ def warn_of_silence(
 ) -> None:
   """Warns if a model answers nothing, or would score best without answers."""
   if all(question.answer_texts == [] for question in questions):
+    if scores:
+      text = "none of %d questions has an answer, so the null threshold stays: "
+      logging.warning(text + "has the file no labels?", len(questions))
     return
   verb = "would score best if it answered"
   if {*predictions.answers.values()} <= {"", "empty"}:

@@ -19,6 +19,7 @@ from tests.data.test_tables import read
     ),
     ("t.txt", "| text | label |\n|------|-------|\n| x y | 1 |\n| -- | 0 |\n"),
     ("t.txt", "| text | label |\n| :--- | ---: |\n| x y | 1 |\n| -- | 0 |\n"),
+    ("t.txt", "| text | label |\n|:-:|-:|\n| x y | 1 |\n| -- | 0 |\n"),
     ("t.txt", "|  |text|label|\n|---:|:--|--|\n| 0 |x y|1|\n|1|--|0|\n"),
     ("t.txt", " text \n------\n x y\n --\n(2 rows)\n\n"),
     ("t.tsv", "text\n====\nx y\n--\n\n(2 rows affected)\n"),
@@ -34,6 +35,15 @@ def test_a_rule_under_the_header_and_a_number_of_rows_are_left_out(
   rules = [m for m in caplog.messages if f"{name}, line 2: left out" in m]
   assert len(rules) == 1
   assert ("left out '(2" in caplog.text) == ("(2" in content)
+
+
+def test_a_number_of_rows_is_left_out_without_a_rule_too(tmp_path):
+  for name, content in (
+    ("t.txt", "text|label\nx y|1\n--|0\n(2 rows)\n"),
+    ("t.tsv", "text\nx y\n--\n(2 rows)\n"),
+  ):
+    rows = read(tmp_path, name, content, ["text"])
+    assert [row.values["text"] for row in rows] == ["x y", "--"]
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,10 @@ def test_utf8_that_is_read_with_another_encoding_is_reported_once(
   content = "a\nEs ist schön.\nSüß.\n"
   assert read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
   assert caplog.text.count("line 2 looks like UTF-8") == 1
+  # One of these lines is UTF-8 only by chance.
+  chinese = "a\n谢谢\n很好看的电影\n".encode("gb18030")
+  assert read(tmp_path, "g.csv", chinese, dialect=(None, "gb18030"))
+  assert "g.csv" not in caplog.text
   for name in ("UTF8", "utf_8_sig"):
     assert read(tmp_path, "u.csv", content, dialect=(None, name))
   assert "u.csv" not in caplog.text

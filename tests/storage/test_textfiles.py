@@ -114,6 +114,10 @@ def test_characters_that_no_encoding_defines_are_reported_once(path, caplog):
   [message] = caplog.messages
   assert "text.tsv, line 2 has private characters, as in a wrong" in message
   assert message.endswith("encoding, but is read as gb18030 (encoding)")
+  caplog.clear()
+  assert len(read("a\nIt’s\nso “good”\n", "cp1252", "latin-1")) == 3
+  [message] = caplog.messages
+  assert "text.tsv, line 2 has control characters, which in cp1252" in message
 
 
 # --- JSON lines --------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_a_record_may_have_more_masked_lm_positions_than_tokens(rng):
 
 @pytest.mark.parametrize("probs", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
 def test_mask_probabilities_below_0_or_with_a_sum_above_1_are_refused(probs):
-  with pytest.raises(ValueError, match="must be 0 or more, and 1 together"):
+  with pytest.raises(ValueError, match="must be 0 or more, their sum 1"):
     MaskPolicy(*probs)
 
 

@@ -142,6 +142,7 @@ def test_a_dev_label_gets_the_spelling_of_the_training_file(
   [
     # A score may have a decimal comma.
     (["4,5", "-0,125"], ["4.5", "-0.125"]),
+    (["1,846", "4,6"], ["1.846", "4.6"]),
     (["12,3456", " 2", "-1e3"], ["12.3456", "2", "-1e3"]),
     # With decimal commas, a point may separate thousands, so -1.234 is refused.
     (["2", "3.5", "1.234"], ["2", "3.5", "1.234"]),

@@ -57,6 +57,16 @@ def test_a_warning_names_a_label_that_may_be_several_labels(
   assert (text in caplog.text) == bool(caplog.text) == is_reported
 
 
+@pytest.mark.parametrize("cell", ["joy wit", "joy/wit", "joy & wit"])
+@pytest.mark.parametrize("other", ["woe", "woe|C#"])
+def test_a_warning_names_a_label_that_is_made_of_other_labels(
+  tmp_path, caplog, cell, other
+):
+  rows = "".join(f"A\t{x}\n" for x in (cell, other, "joy", "wit"))
+  _task(tmp_path, train_tsv=f"text\tlabel\n{rows}")
+  assert f"'|' separates labels: is {cell!r} one label?" in caplog.text
+
+
 @pytest.mark.parametrize("flags", [{}, {"multi_label": True}])
 def test_a_python_list_in_the_training_file_is_refused(tmp_path, flags):
   data = write_files(tmp_path, train_tsv="body\tkind\nA\tx\nB\t['x', 'y']\n")

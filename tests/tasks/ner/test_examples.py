@@ -121,6 +121,7 @@ def test_a_line_of_running_text_is_refused(tmp_path, content):
     "王小明在北京工作。\n他去上海。\n",
     "這部電影很好看！\n\n好\n\n他走了。\n",
     f"{'ก' * 21}\n",
+    "大学发布新闻\n今日天气预报很好。”\n",
   ],
 )
 def test_running_text_without_blanks_is_refused(tmp_path, content):
@@ -132,11 +133,13 @@ def test_running_text_without_blanks_is_refused(tmp_path, content):
 
 
 def test_a_language_before_each_word_is_left_out(tmp_path):
-  content = "en:Ann B-PER\nen:: O\n" * 10
+  content = "en:Ann B-PER\nen:: O\n" * 2
   [sentence] = examples.read_sentences(_write(tmp_path, content))
-  assert sentence.words == ["Ann", ":"] * 10
-  [sentence] = examples.read_sentences(_write(tmp_path, content + "Ann O\n"))
-  assert sentence.words == ["en:Ann", "en::"] * 10 + ["Ann"]
+  assert sentence.words == ["Ann", ":"] * 2
+  for more in ("Ann", "en://a.b"):
+    text = f"{content}{more} O\n"
+    [sentence] = examples.read_sentences(_write(tmp_path, text))
+    assert sentence.words == ["en:Ann", "en::"] * 2 + [more]
 
 
 def test_a_tag_column_with_almost_as_many_tags_as_words_is_reported(

@@ -32,8 +32,7 @@ SCHEMES = [
   ("X X _ X", "IO (types alone, '_' outside)", [(0, 2), (3, 4)]),
   ("X X - X", "IO (types alone, '-' outside)", [(0, 2), (3, 4)]),
   ("X X 0 X", "IO (types alone, '0' outside)", [(0, 2), (3, 4)]),
-  ("X X None X", "IO (types alone, 'None' outside)", [(0, 2), (3, 4)]),
-  ("X X o X", "IO (types alone, 'o' outside)", [(0, 2), (3, 4)]),
+  ("X X NONE X", "IO (types alone, 'NONE' outside)", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
 
@@ -95,6 +94,9 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
     ("I_X E_X I_Y E_Y O", "X Y"),  # IOE2
     ("B M E S", ""),  # segmentation, without types
     ("S B L", ""),
+    ("B I 0", ""),
+    ("b i o", ""),
+    ("n v o d", "d n o v"),  # o stands for onomatopoeia
     # Words that only look like a scheme.
     ("Vitamin-B Vitamin-E O", "Vitamin-B Vitamin-E"),
     ("art-other event-other O", "art-other event-other"),

@@ -166,9 +166,9 @@ def test_json_lines_without_tags_are_no_reason_for_a_warning(tmp_path, log):
 
 def test_a_tag_such_as_other_is_reported_if_no_tag_is_outside(tmp_path, log):
   message = "Other is a tag like all others, so accuracy is computed, not F1"
-  for text, is_reported in (("Rex O", False), ("Rex PET\nran Other", True)):
-    path = _write(tmp_path, text)
-    tags = ["PET", "Other"] if is_reported else TAGS
+  few = "Rex PET\nran Other"
+  for text, is_reported in ((few, False), (f"{few}\nso Other", True)):
+    path, tags = _write(tmp_path, text), ["PET", "Other"]
     tagging.read_tagged(path, COLUMNS, {}, tags, needs_tags=True)
     assert (message in log.text) == is_reported
 

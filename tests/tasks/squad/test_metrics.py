@@ -89,7 +89,7 @@ def test_the_log_has_a_remedy_if_questions_lack_answers(
     ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, ["mill"], "answers"),
     ({"a": "empty", "b": "empty"}, {}, ["mill"], "answers"),
     ({"a": "", "b": ""}, {}, None, "answers"),  # a test set has no answers
-    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], None),  # both unanswerable
+    ({"a": "", "b": ""}, {"a": 1.0, "b": 2.0}, [], ""),  # both unanswerable
     ({"a": "", "b": "mill"}, {"a": 2.0, "b": -1.0}, ["mill"], None),
     ({"a": "x", "b": "x"}, {"a": -3.0, "b": -2.0}, ["mill"], "would score"),
     ({"a": "x", "b": "x"}, {}, ["mill"], None),
@@ -107,8 +107,9 @@ def test_the_log_warns_of_a_model_that_answers_no_question(
   scores = metrics.score(asked, given, bool(odds))
   caplog.clear()
   metrics.warn_of_silence(asked, given, scores)
-  assert bool(caplog.records) == bool(verb)
+  assert bool(caplog.records) == (verb is not None)
   assert f"the model {verb}" in caplog.text or not verb
+  assert ("has the file no labels?" in caplog.text) == (expected == [])
   assert "none of 2 questions" in caplog.text or not verb
 
 
@@ -174,7 +175,10 @@ def test_a_best_threshold_of_zero_may_be_saved_as_a_lower_threshold(
   """The official script gives 0.0 if answering no question scores best."""
   path, named = tmp_path / "t", dict(zip("ab", odds, strict=True))
   assert metrics.load_threshold(str(path)) == 0.0
-  metrics.save_threshold(str(path), {"best_f1_thresh": best}, named)
+  scores = {"best_f1_thresh": best}
+  metrics.save_threshold(str(path), scores, named)
+  assert not path.exists()  # no question has an answer
+  metrics.save_threshold(str(path), scores | {"HasAns_total": 1}, named)
   assert metrics.load_threshold(str(path)) == expected
   path.write_text("many")
   with pytest.raises(ValueError, match="'many', which is not a number"):
