@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -98,7 +99,9 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
   given = argv[1:]
   try:
     given = flags.FLAGS.read_flags_from_files(given, force_gnu=False)
-    return flags.FLAGS([argv[0], *map(settings.from_line, given)])
+    rest = flags.FLAGS([argv[0], *map(settings.from_line, given)])
+    _warn_of_repeated(argv)
+    return rest
   except (flags.Error, ValueError) as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
     message = " ".join(str(error).removeprefix("ERROR:: ").split())
@@ -110,6 +113,16 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
         message += f"; {odd[0]!r} begins with another dash than '-'"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
+
+
+def _warn_of_repeated(argv: list[str]) -> None:
+  """Warns of flags that the command has twice, beside those of a flagfile."""
+  matches = map(re.compile(r"--?(\w+)").match, argv)
+  counts = Counter(m[1] for m in matches if m and m[1] in flags.FLAGS)
+  for name, number in counts.items():
+    if number > 1 and not isinstance(flags.FLAGS[name], flags.MultiFlag):
+      text = "--%s is there %d times, and only the last one counts"
+      logging.warning(text, name, number)
 
 
 def help_text(description: str, kind: type[Settings]) -> str:

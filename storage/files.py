@@ -167,8 +167,10 @@ def glob_files(pattern: str) -> list[str]:
   if is_remote(pattern):
     paths = _remote("glob", pattern)
   elif "**" in pattern:
-    paths = [*{*glob.glob(pattern, recursive=True)}]
+    paths = sorted(glob.glob(pattern, recursive=True), key=len, reverse=True)
     paths = [path for path in paths if not os.path.isdir(path)]
+    # Links to folders repeat files.
+    paths = [*{os.path.realpath(path): path for path in paths}.values()]
   else:  # hidden folders match, as in tf.io.gfile
     paths = glob.glob(pattern, include_hidden=True)
   if not os.path.basename(pattern).startswith("."):

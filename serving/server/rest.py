@@ -26,7 +26,7 @@ def _echo(value):
 def parse(body: bytes) -> dict:
   """Parses a request's body; raises RestError if it is not a JSON object."""
   try:
-    document = json.loads(body.decode())
+    document = json.loads(body.decode("utf-8-sig"))
   except (ValueError, RecursionError) as error:  # no UTF-8, deep nesting, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):

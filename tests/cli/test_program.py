@@ -135,6 +135,18 @@ def test_an_error_says_what_a_flag_takes_or_which_flag_is_missing(
   assert capsys.readouterr().err == line
 
 
+def test_a_flag_that_a_command_repeats_is_reported(
+  program_flags, tmp_path, caplog
+):
+  (tmp_path / "x.flags").write_text("--number=3\n")
+  given = ["--text=a", f"--flagfile={tmp_path}/x.flags", "--number=4"]
+  program._parse(Program, ["program", *given])
+  assert not caplog.text
+  program._parse(Program, ["program", *given, "--text", "b"])
+  assert "--text is there 2 times, and only the last one counts" in caplog.text
+  assert len(caplog.messages) == 1
+
+
 def test_a_flagfile_may_begin_with_a_byte_order_mark(program_flags, tmp_path):
   path = tmp_path / "x.flags"
   path.write_text("\ufeff--text=a\r\n--number=3\r\n", encoding="utf-8")

@@ -51,6 +51,8 @@ def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
   for name in ("a", "b/a", "b/c/a", ".d/a", "b/.a"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
+  (tmp_path / "b/latest").symlink_to(tmp_path / "b/c")
+  (tmp_path / "b/c/up").symlink_to(tmp_path)
   expected = [str(tmp_path / name) for name in ("a", "b/a", "b/c/a")]
   for pattern in ("**", "**/*", "**/**/a"):
     assert files.glob_files(f"{tmp_path}/{pattern}") == expected
