@@ -164,18 +164,24 @@ def _table(path, columns, header, skip_broken, dialect):
 
 
 def _without_rule(path, header, records):
-  """Leaves out a rule under the header, and "(2 rows)" after the rows."""
-  rule = 0
+  """Leaves out a rule under the header, and "(2 rows)" at the end."""
+  rule, last = 0, None
   for index, (line, fields) in enumerate(records):
-    cells = [cell.strip() for cell in fields if cell.strip()]
+    if last:
+      yield last
+    last, cells = None, [cell.strip() for cell in fields if cell.strip()]
     is_rule = not index and cells and all(map(_RULE.fullmatch, cells))
-    total = re.fullmatch(r"\((\d{1,9}) \D+\)", "\t".join(cells))
+    word = r"\D+" if rule else "rows?"
+    total = re.fullmatch(rf"\((\d{{1,9}}) {word}\)", "\t".join(cells))
     # A single "---" may be a text.
     if is_rule and (cells[1:] or len(cells[0]) >= len("".join(header))):
       rule = line
-    elif not (total and line - (rule or 1) - int(total[1]) in (1, 2)):
+      _log_once("%s, line %d: left out %r", path, line, "  ".join(cells))
+    elif total and line - (rule or 1) - int(total[1]) in (1, 2):
+      last = line, fields
+    else:
       yield line, fields
-      continue
+  if last:
     _log_once("%s, line %d: left out %r", path, line, "  ".join(cells))
 
 

@@ -166,16 +166,29 @@ def glob_files(pattern: str) -> list[str]:
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
-  elif "**" in pattern:
-    paths = sorted(glob.glob(pattern, recursive=True), key=len, reverse=True)
-    paths = [path for path in paths if not os.path.isdir(path)]
-    # Links to folders repeat files.
-    paths = [*{os.path.realpath(path): path for path in paths}.values()]
+  elif "**" in pattern.split("/"):
+    paths = _glob_folders(pattern)
   else:  # hidden folders match, as in tf.io.gfile
     paths = glob.glob(pattern, include_hidden=True)
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
   return sorted(path for path in paths if not PARTIAL.match(path))
+
+
+def _glob_folders(pattern):
+  """Files that match a pattern with `**`, outside of hidden folders.
+
+  Unlike the module glob, does not follow links to folders, which may be loops.
+  """
+  start, rest = re.split(r"(?<![^/])\*\*(?![^/])", pattern, maxsplit=1)
+  below = f"**{rest}" if rest.strip("/") else "**/*"
+  return {
+    str(path)
+    for folder in map(Path, glob.glob(start) if start else ["."])
+    for path in folder.glob(below)
+    if path.is_file()
+    and not any(x.startswith(".") for x in path.relative_to(folder).parts[:-1])
+  }
 
 
 def expand(patterns: str) -> list[str]:

@@ -137,16 +137,19 @@ def _checked(path, lines, encoding):
   text = "%s, line %d {}, but is read as %s (%s)"
   # Only texts in Unicode may have private characters, such as icons of fonts.
   signs = {} if encoding[:1] in "uU" else dict(_SIGNS)
-  first, are_utf8 = 0, True
+  first = odd = alike = 0  # line of the first letter; numbers of lines
   for number, line in enumerate(lines, 1):
     if not line.isascii():
-      first = first or number
-      are_utf8 = are_utf8 and _is_utf8(line, encoding)
+      first, odd = first or number, odd + 1
+      if _is_utf8(line, encoding):
+        alike += 1
+        yield line
+        continue
       for sign in [sign for sign in signs if re.search(sign, line)]:
         message = text.format(signs.pop(sign))
         _warn_once(message, path, number, encoding, setting("encoding"))
     yield line
-  if first and are_utf8:
+  if 2 * alike > odd:  # a line may be UTF-8 by chance
     message = text.format("looks like UTF-8")
     _warn_once(message, path, first, encoding, setting("encoding"))
 

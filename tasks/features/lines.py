@@ -91,7 +91,8 @@ def count(path: str, has_windows: bool = False) -> int:
 
   Warns of a table or JSON lines, whose header and signs would become texts.
   """
-  number, is_table = 0, path.removesuffix(".gz").endswith(_TABLES)
+  name = re.sub(r"\.(gz|zst)$", "", path.lower())
+  number, is_table = 0, name.endswith(_TABLES)
   for number, text in enumerate(textfiles.lines(path), 1):
     is_table |= number == 1 and bool(_OBJECT.match(text))
     if has_windows and split(text)[1] is not None:

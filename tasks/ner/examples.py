@@ -270,12 +270,10 @@ def _check_rows(path, rows, tags) -> None:
   if {*widths} == {1}:  # Chinese and Thai text has no blanks
     cells = [cells[0] for _, cells in rows]
     ends = sum(cell[-1] in "。！？।؟" for cell in cells if cell[1:])
-    letters = len(_UNSPACED.findall("".join(cells)))  # a word has two or three
-    if 2 * ends > len(rows) or letters > 6 * len(rows):
-      raise UserError(
-        f"{path}, line {rows[0][0]}: {cells[0][:40]!r} is no word, but running "
-        f"text: {_REMEDY}"
-      )
+    letters = len(_UNSPACED.findall("".join(cells)))
+    is_long = len(rows) >= 20 and letters > 8 * len(rows)
+    if 2 * ends > len(rows) or is_long:
+      raise UserError(f"{path}: {cells[0][:40]!r} is running text: {_REMEDY}")
 
 
 def _check_columns(path, rows, columns, tags) -> None:

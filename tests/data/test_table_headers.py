@@ -49,6 +49,7 @@ def test_a_number_of_rows_is_left_out_without_a_rule_too(tmp_path):
 @pytest.mark.parametrize(
   "content",
   [
+    "text\nx\ny\n(2 rows)\nz\n",
     "text\n--\n(2 minutes later)\n",
     "text\n:-)\n---\n(3 cheers)\n",
     "text\tlabel\n-\t+\n--\t-1\n",

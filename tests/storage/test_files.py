@@ -47,7 +47,7 @@ def test_hidden_files_match_only_patterns_that_begin_with_a_dot(tmp_path):
   assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
 
 
-def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
+def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path, monkeypatch):
   for name in ("a", "b/a", "b/c/a", ".d/a", "b/.a"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
@@ -56,6 +56,11 @@ def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
   expected = [str(tmp_path / name) for name in ("a", "b/a", "b/c/a")]
   for pattern in ("**", "**/*", "**/**/a"):
     assert files.glob_files(f"{tmp_path}/{pattern}") == expected
+  assert files.glob_files(f"{tmp_path}/b*/**/a") == expected[1:]
+  assert files.glob_files(f"{tmp_path}/b/**a") == expected[1:2]  # one folder
+  monkeypatch.chdir(tmp_path)
+  assert files.glob_files("**/a") == ["a", "b/a", "b/c/a"]
+  assert files.glob_files(f"{tmp_path}/misspelled/**") == []
   with pytest.raises(UserError, match=r"gs://a/\*\*/b: write a \* for each"):
     files.glob_files("gs://a/**/b")
 

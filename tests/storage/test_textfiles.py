@@ -114,6 +114,11 @@ def test_characters_that_no_encoding_defines_are_reported_once(path, caplog):
   [message] = caplog.messages
   assert "text.tsv, line 2 has private characters, as in a wrong" in message
   assert message.endswith("encoding, but is read as gb18030 (encoding)")
+  # One of three German lines is broken.
+  caplog.clear()
+  path.write_bytes("schön\nSüß\n".encode() + b"\xfcber\n")
+  assert len([*textfiles.decoded_lines(str(path), "cp1252")]) == 3
+  assert "line 1 looks like UTF-8, but" in caplog.text
   caplog.clear()
   assert len(read("a\nIt’s\nso “good”\n", "cp1252", "latin-1")) == 3
   [message] = caplog.messages
