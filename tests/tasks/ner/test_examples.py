@@ -121,7 +121,7 @@ def test_a_line_of_running_text_is_refused(tmp_path, content):
     "王小明在北京工作。\n他去上海。\n",
     "這部電影很好看！\n\n好\n\n他走了。\n",
     f"{'ก' * 21}\n" * 20,
-    "大学发布重要新闻\n今日天气预报很好。”\n" * 10,
+    "大学发布重要新闻\n今日天气预报非常好。”\n" * 10,
   ],
 )
 def test_running_text_without_blanks_is_refused(tmp_path, content):
