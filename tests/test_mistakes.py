@@ -133,7 +133,7 @@ run_pretraining | do_train group_by_length use_tpu | a TPU computes one: drop --
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a positive, finite number for each of the 1 patterns
-run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
+run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
 run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | no configuration at 'no.json': --bert_config_file is
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
@@ -183,7 +183,7 @@ extend | input_file=text | has all words that text has --min_count=2
 create_pretraining_data | input_file=gone* | no file matches gone*
 create_pretraining_data | input_file=data | cannot read data
 create_pretraining_data | max_seq_length=4 | --max_seq_length=4: 4 is not integer >= 5
-create_pretraining_data | mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, and 1 together
+create_pretraining_data | mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
 create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dynamic give them to run_pretraining.py
 create_pretraining_data | input_file=latin1 num_workers=2 | latin1, line 2: byte 8
 create_pretraining_data | input_file=blank | there is no text in
