@@ -116,7 +116,7 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
 
 
 def _warn_of_repeated(argv: list[str]) -> None:
-  """Warns of flags that the command has twice, beside those of a flagfile."""
+  """Warns of flags that a command repeats. A flagfile does not count."""
   matches = map(re.compile(r"--?(\w+)").match, argv)
   counts = Counter(m[1] for m in matches if m and m[1] in flags.FLAGS)
   for name, number in counts.items():

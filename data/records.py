@@ -203,9 +203,8 @@ class ShuffledRecords:
       begin = number * size + batch_size * tf.range(GROUPED, dtype=tf.int64)
       first_epoch = begin // self._epoch
       last_epoch = (begin + batch_size - 1) // self._epoch
-      # Batches are shuffled within a group. Group 2e has those of the batches
-      # that are in epoch e. Group 2e + 1 has the batch that spans epochs e and
-      # e + 1, and is not sorted.
+      # Batches are shuffled within a group. Group 2e has batches in epoch e.
+      # Group 2e + 1 has the batch that spans epochs e and e + 1: not sorted.
       group = 2 * first_epoch + tf.cast(first_epoch != last_epoch, tf.int64)
       row_group = tf.repeat(group, batch_size)
       length = tf.cast(lengths(parse(serialized)["input_mask"]), tf.int64)

@@ -27,9 +27,8 @@ from storage import UserError, number_of, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
-_RULE = re.compile(
-  ":?[-=+]{2,}:?|:-:?|-:"
-)  # as in Markdown, or by psql or sqlcmd
+# A cell of the rule under a header, in Markdown or by psql or sqlcmd.
+_RULE = re.compile(":?[-=+]{2,}:?|:-:?|-:")
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _compose = partial(unicodedata.normalize, "NFC")
 _log_once, _warn_once = map(cache, (logging.info, logging.warning))
@@ -169,7 +168,11 @@ def _without_rule(path, header, records):
   for index, (line, fields) in enumerate(records):
     if last:
       yield last
-    last, cells = None, [cell.strip() for cell in fields if cell.strip()]
+    last = None
+    if index and not fields[0].lstrip().startswith("("):
+      yield line, fields
+      continue
+    cells = [cell.strip() for cell in fields if cell.strip()]
     is_rule = not index and cells and all(map(_RULE.fullmatch, cells))
     word = r"\D+" if rule else "rows?"
     total = re.fullmatch(rf"\((\d{{1,9}}) {word}\)", "\t".join(cells))
@@ -306,7 +309,7 @@ def _require(columns, present, where):
     f"{where}: no column {', '.join(map(repr, missing))}; there are "
     f"{', '.join(map(repr, present))}. {guess}Is it a file of this task? A "
     f"table begins with its header; {setting('delimiter')} says what separates "
-    f"columns; for run_classifier.py, {setting('task_name', 'tsv')} with "
+    f"columns; for texts with labels, {setting('task_name', 'tsv')} with "
     f"{setting('text_a_column')}, {setting('label_column')} and so on names "
     "other columns"
   )

@@ -19,8 +19,6 @@ from tasks.ner.schemes import PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
 Read = dict[str, list[Sentence]]  # sentences of files that have been read
-# Tags that may stand outside of entities, in upper case.
-_OUTSIDES = {"O", "OTHER", "NONE", "NIL", "NULL", "OUT", "OUTSIDE", "X"}
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
@@ -138,9 +136,10 @@ def read_tagged(
       text += "Does it lack a prefix such as B- (a letter and a separator)?"
       some = ", ".join(map(repr, sorted(used)[:3]))
       logging.warning(text, path, some, ", ".join(PATTERNS))
-    all_tags = Counter(tag for one in sentences for tag in one.tags or ())
-    [(most, _)] = all_tags.most_common(1) or [("", 0)]
-    if not scheme.name and most.upper() in _OUTSIDES:
+    counts = Counter(tag for one in sentences for tag in one.tags or ())
+    [(most, _)] = counts.most_common(1) or [("", 0)]
+    outsides = {*filter(str.isalpha, schemes.OUTSIDES), "NIL", "NULL", "X"}
+    if not scheme.name and most.upper() in outsides:
       text = "%s: %s is a tag like all others, so accuracy is computed, not F1."
       text += " Does it stand outside of entities? Then write O"
       logging.warning(text, path, most)

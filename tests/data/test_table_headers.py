@@ -41,6 +41,7 @@ def test_a_number_of_rows_is_left_out_without_a_rule_too(tmp_path):
   for name, content in (
     ("t.txt", "text|label\nx y|1\n--|0\n(2 rows)\n"),
     ("t.tsv", "text\nx y\n--\n(2 rows)\n"),
+    ("t.tsv", "text\nx y\n--\n\n(2 rows)\n"),
   ):
     rows = read(tmp_path, name, content, ["text"])
     assert [row.values["text"] for row in rows] == ["x y", "--"]
@@ -50,6 +51,7 @@ def test_a_number_of_rows_is_left_out_without_a_rule_too(tmp_path):
   "content",
   [
     "text\nx\ny\n(2 rows)\nz\n",
+    "text\nx\ny\nz\n(1 row)\n",
     "text\n--\n(2 minutes later)\n",
     "text\n:-)\n---\n(3 cheers)\n",
     "text\tlabel\n-\t+\n--\t-1\n",

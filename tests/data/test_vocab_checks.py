@@ -178,7 +178,7 @@ def test_a_sample_has_at_most_1000_lines_the_first_of_at_most_20_files(
   assert len(sample) == files * lines
   chosen = [paths.index(path) for path in read] or [0]
   assert chosen[0] == 0  # the files are spread evenly, from the first on
-  # As many files follow the last one as lie between two, or fewer.
+  # The last file that is read is near the end.
   assert number - chosen[-1] <= number // max(files, 1) + 1
 
 

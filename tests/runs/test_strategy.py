@@ -1,5 +1,6 @@
 """Flags choose the tf.distribute strategy; the TPU resolver is a stand-in."""
 
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -57,6 +58,27 @@ def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
   assert [each.implementation.name for each in options] == ["AUTO", "NCCL"]
   # A timeout would leave a sleeping thread per gradient exchange.
   assert {each.timeout_seconds for each in options} == {None}
+
+
+def test_a_worker_that_waits_for_others_leaves_ctrl_c_to_the_system(
+  monkeypatch,
+):
+  """Afterwards the handlers are Python's again, whatever TensorFlow has set."""
+  numbers = signal.SIGINT, signal.SIGTERM
+  before = [signal.getsignal(number) for number in numbers]
+  restored = []
+
+  def make(**_):
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+    monkeypatch.setattr(signal, "signal", lambda *args: restored.append(args))
+    return REPLICAS
+
+  monkeypatch.setattr(tf.distribute, "MultiWorkerMirroredStrategy", make)
+  monkeypatch.setenv("TF_CONFIG", "{}")
+  real = signal.signal
+  devices.make_strategy(_flags(distribution_strategy="multi_worker_mirrored"))
+  real(*restored[0])
+  assert restored == [*zip(numbers, before, strict=True)]
 
 
 def test_flags_set_precision_and_determinism(monkeypatch, events):

@@ -73,7 +73,7 @@ LEFT_OUT = r"line [12]: .* ending0, ending1, endi"
   [
     ("sent1,ending0,ending1\na,b,c\n", "no column 'sent2'; there are 'sent1'"),
     ("sent1,sent2,ending0\na,b,c\n", "no column 'ending1'"),
-    ("sent1,sent2\na,b\n", "columns; for run_classifier.py, task_name=tsv wi"),
+    ("sent1,sent2\na,b\n", "columns; for texts with labels, task_name=tsv wi"),
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,x\n", "line 2: the label is 'x'"),
     (f'{START}}}\n{START}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),

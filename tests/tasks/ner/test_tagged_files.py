@@ -164,11 +164,11 @@ def test_json_lines_without_tags_are_no_reason_for_a_warning(tmp_path, log):
   assert log.records[-1].levelname == "WARNING"
 
 
-def test_a_tag_such_as_other_is_reported_if_no_tag_is_outside(tmp_path, log):
-  message = "Other is a tag like all others, so accuracy is computed, not F1"
-  few = "Rex PET\nran Other"
-  for text, is_reported in ((few, False), (f"{few}\nso Other", True)):
-    path, tags = _write(tmp_path, text), ["PET", "Other"]
+def test_a_tag_such_as_nil_is_reported_if_no_tag_is_outside(tmp_path, log):
+  message = "nil is a tag like all others, so accuracy is computed, not F1"
+  few = "Rex PET\nran nil"
+  for text, is_reported in ((few, False), (f"{few}\nso nil", True)):
+    path, tags = _write(tmp_path, text), ["PET", "nil"]
     tagging.read_tagged(path, COLUMNS, {}, tags, needs_tags=True)
     assert (message in log.text) == is_reported
 
