@@ -22,8 +22,9 @@ FLAGS |= {"freeze_layers": "0"}
 
 
 @pytest.fixture(name="entry")
-def _entry(tmp_path):
+def _entry(tmp_path, monkeypatch):
   """Writes files of a model; returns an entry of run.json."""
+  monkeypatch.chdir(tmp_path)  # README puts a vocab.txt into the checkout
   toy.config().to_json(str(tmp_path / "c"))
   (tmp_path / "v").touch()
   flags = {"bert_config_file": "c", "vocab_file": "v", "train_file": "t"}
