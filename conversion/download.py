@@ -12,7 +12,6 @@ import stat
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import ENOSPC
 from glob import escape, glob
 from itertools import islice
 from tempfile import TemporaryDirectory
@@ -21,7 +20,7 @@ from absl import logging
 
 from conversion import hugging_face, interchange
 from conversion.interchange import BERT_CONFIG, HUB, ZIPS
-from storage import UserError, files, setting
+from storage import UserError
 
 _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
 # Files that conversion.hugging_face reads. The first module of a
@@ -44,8 +43,6 @@ def fetched(path: str, output: str) -> Iterator[str]:
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path
     return
-  if files.is_remote(output):
-    raise UserError(f"{setting('output', output)}: name a local folder")
   digest = hashlib.sha256(path.encode()).hexdigest()[:8]
   folder = f"{os.path.abspath(output)}.download-{digest}"
   os.makedirs(folder, exist_ok=True)
@@ -72,9 +69,6 @@ def from_hub(url: str, with_weights: bool = True) -> str:
   get = hub.snapshot_download
   with _one_line(url, page):
     folder = get(name, revision=revision, allow_patterns=_DESCRIPTIONS)
-  names = ("config.json", "modules.json")
-  if not any(os.path.exists(os.path.join(folder, x)) for x in names):
-    raise UserError(f"{url} has no config.json: name a BERT of transformers")
   hugging_face.read_config(folder)
   commit = os.path.basename(folder)
   logging.info("%s: revision %s", url, commit)
@@ -139,30 +133,15 @@ def _one_line(url, page):
   try:
     yield
   except Exception as error:
-    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
-      raise
-    errors, cause = _hugging_face_hub().errors, error
+    cause, errors = error, _hugging_face_hub().errors
     if isinstance(error, errors.LocalEntryNotFoundError):
       cause = error.__cause__ or error  # why the Hub fell back on the cache
-    reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
-    text = (
-      f"{page} cannot be downloaded ({reason}): check the name, the network, "
-      "HF_ENDPOINT and the proxy, and run the same command again"
-    )
-    is_missing = isinstance(cause, errors.RepositoryNotFoundError)
-    if isinstance(cause, errors.GatedRepoError):
-      text = f"accept the terms at {page}, then set HF_TOKEN to your token"
-    elif isinstance(cause, errors.RevisionNotFoundError):
-      text = f"there is no such revision; {page}/tree/main lists all of them"
-    elif is_missing or _status(cause) == 401:
-      text = f"no {page}, or it is private: check the name, or HF_TOKEN"
-    elif isinstance(cause, errors.OfflineModeIsEnabled):
-      text = "not in the cache, and HF_HUB_OFFLINE is set: unset it once"
-    raise UserError(f"{url}: {text}") from error
-
-
-def _status(error):
-  return getattr(getattr(error, "response", None), "status_code", None)
+    reason = " ".join(str(cause).split()) or type(cause).__name__
+    raise UserError(
+      f"{url}: cannot download {page}: check the name, the network, HF_TOKEN, "
+      "HF_ENDPOINT and HF_HUB_OFFLINE, accept a model's terms on its page, and "
+      f"run the same command again ({reason})"
+    ) from error
 
 
 def _without_safetensors(url, name):
@@ -190,12 +169,7 @@ def _download(url, path):
   partial = f"{path}.partial"
   get = _hugging_face_hub().file_download.http_get
   with _one_line(url, address), open(partial, "ab") as file:
-    try:
-      get(address, file, resume_size=file.tell())
-    except Exception as error:
-      if _status(error) == 416:
-        os.remove(partial)  # The server's file has no bytes after this part.
-      raise
+    get(address, file, resume_size=file.tell())
   digest = _sha256(partial)
   logging.info("%s has the SHA-256 %s", address, digest)
   if expected and expected.lower() != digest:
@@ -214,8 +188,7 @@ def unpack(url: str, path: str) -> str:
   folder = os.path.join(os.path.dirname(path), "unpacked")
   try:
     with zipfile.ZipFile(path) as archive:
-      members = archive.infolist()
-      for member in members:
+      for member in archive.infolist():
         names = re.split(r"[/\\]", member.filename)
         is_link = stat.S_ISLNK(member.external_attr >> 16)
         if is_link or ".." in names or not names[0]:
@@ -223,13 +196,10 @@ def unpack(url: str, path: str) -> str:
             f"{url}: {member.filename!r} is a link, or leaves the zip's "
             "folder: do not use it"
           )
-      size = sum(member.file_size for member in members)
-      if size > shutil.disk_usage(os.path.dirname(path)).free:
-        raise OSError(ENOSPC, os.strerror(ENOSPC), folder)
       archive.extractall(folder)
+  except (UserError, OSError):  # such as a full disk
+    raise
   except Exception as error:  # zipfile raises errors of many classes
-    if isinstance(error, UserError) or getattr(error, "errno", 0) == ENOSPC:
-      raise
     os.remove(path)
     raise UserError(
       f"{url} is not an intact zip ({error}), and was removed: check the "

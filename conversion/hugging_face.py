@@ -7,22 +7,14 @@ Variables that a transformers class lacks go to the file UNUSED_WEIGHTS.
 import json
 import os
 import re
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from absl import logging
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from conversion import interchange
-from conversion.interchange import (
-  ADAPTER,
-  FILES,
-  HEADS,
-  HUGGING_FACE,
-  CanonicalModel,
-)
-from data import vocab
+from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
@@ -50,6 +42,7 @@ _REQUIRED = {
   "is_decoder": False,
   "add_cross_attention": False,
   "quantization_config": None,
+  "tie_word_embeddings": True,
 }
 _HEAD_NAMES = {
   "cls.predictions.bias": "cls/predictions/output_bias",
@@ -82,7 +75,6 @@ _MULTI_LABEL = "multi_label_classification"
 _TOKENIZERS = (
   "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
 ).split()
-_LOWERS = re.compile("'lowercase': True|'Lowercase'")  # in a normalizer
 _ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 _TIED = {
@@ -113,8 +105,7 @@ def read(folder: str) -> CanonicalModel:
   folder, settings, config = read_config(folder)
   bert = CanonicalModel(folder, config=config)
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
-  present = filter(files.exists, paths)  # tokenizer.json may have more tokens
-  bert.vocabulary = max(present, key=lambda x: len(vocab.load(x)), default=None)
+  bert.vocabulary = next(filter(files.exists, paths), None)
   bert.lower_case = lower_case(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
@@ -122,23 +113,17 @@ def read(folder: str) -> CanonicalModel:
     bert.labels = labels  # not the placeholders LABEL_0, LABEL_1, ...
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
-  _drop_copies(bert, tensors, settings.get("tie_word_embeddings", True))
+  _drop_copies(bert, tensors)
   named = settings.get("architectures") or ()
   heads = (key for key, head in HEADS.items() if head.architecture in named)
   bert.head = next(heads, None)
   if bert.head == "multiple_choice":
     weight = tensors.pop("classifier.weight").astype(np.float32)
     bert.values["cls/choice"] = weight.reshape(-1)
-    if np.any(tensors.pop("classifier.bias", 0)):
-      bert.skip("classifier.bias", "that is the same for all choices")
+    tensors.pop("classifier.bias", None)  # the same for all choices
   for key, value in tensors.items():
     name = original_name(key)
     if name.startswith("bert/") or name in interchange.HEAD_VARIABLES:
-      if value.dtype.kind in "biu":
-        raise UserError(
-          f"{folder}: {key} is {value.dtype}, not float: a quantized model is "
-          "not read"
-        )
       value = value.astype(np.float32)
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
@@ -160,51 +145,32 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   if files.exists(path := os.path.join(folder, "modules.json")):
     first = json.loads(files.read_text(path))[0]
     folder = os.path.join(folder, first["path"]).rstrip("/")
-  if files.exists(path := os.path.join(folder, ADAPTER)):
-    raise UserError(
-      f"{path} belongs to an adapter, such as LoRA: merge it into its model "
-      "with peft's merge_and_unload, and save that model in a new folder"
-    )
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
       raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
-  act = settings.get("hidden_act", "gelu")
-  if act not in _ACTIVATIONS:
-    raise UserError(f"{path}: hidden_act {act!r} is unknown to BERT")
+  act = _ACTIVATIONS[settings.get("hidden_act", "gelu")]
   # transformers' default for type_vocab_size is 2, the original's is 16.
-  config = {"type_vocab_size": 2} | settings
-  return folder, settings, config | {"hidden_act": _ACTIVATIONS[act]}
+  config = {"type_vocab_size": 2} | settings | {"hidden_act": act}
+  return folder, settings, config
 
 
 def lower_case(folder: str) -> bool | None:
-  """Returns the tokenizer's do_lower_case; None if its settings are missing."""
-  fast, path = (os.path.join(folder, x) for x in (_FAST_TOKENIZER, TOKENIZER))
-  settings: dict = {}
-  if files.exists(fast):
-    values = textfiles.read_json(fast)
-    normalizer = values.get("normalizer") or {}
-    added = [token["content"] for token in values.get("added_tokens") or ()]
-    settings = normalizer | {
-      "normalizer": str(normalizer.get("type")),
-      "do_lower_case": bool(_LOWERS.search(str(normalizer))),
-      "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
-      "added_tokens": [x for x in added if x not in SPECIAL_TOKENS][:4],
-    }
-  if files.exists(path):
-    given = textfiles.read_json(path).items()
-    settings |= {key: value for key, value in given if value is not None}
-  elif not settings:
-    return None
-  lower = settings.get("do_lower_case", True)
+  """Returns the tokenizer's do_lower_case; None if no file has the setting.
+
+  Warns of settings that make other tokens than the original's tokenizer.
+  """
+  path = os.path.join(folder, TOKENIZER)
+  settings = textfiles.read_json(path) if files.exists(path) else {}
+  lower = settings.get("do_lower_case")
+  fast = os.path.join(folder, _FAST_TOKENIZER)
+  if lower is None and files.exists(fast):
+    lower = (textfiles.read_json(fast).get("normalizer") or {}).get("lowercase")
   originals = {
     "tokenizer_class": _TOKENIZERS,
-    "normalizer": ("BertNormalizer",),
+    "strip_accents": (lower is not False,),  # only where it lower-cases
     "tokenize_chinese_chars": (True,),
-    "do_basic_tokenize": (True,),
-    "strip_accents": (lower,),  # the original strips accents if it lower-cases
-    "added_tokens": ([],),  # transformers finds these before it splits the text
   }
   for key, values in originals.items():
     if (value := settings.get(key)) not in (None, *values):
@@ -216,24 +182,18 @@ def lower_case(folder: str) -> bool | None:
 def _read_tensors(path):
   index = f"{path}.index.json"
   if not files.exists(path) and files.exists(index):
-    names = sorted({*textfiles.read_json(index)["weight_map"].values()})
-    shards = [os.path.join(os.path.dirname(path), name) for name in names]
-    if missing := [x for x in shards if not files.exists(x)]:
-      raise FileNotFoundError(f"{missing[0]} is missing: {index} names it")
-    return dict(item for x in shards for item in _read_tensors(x).items())
+    names = {*textfiles.read_json(index)["weight_map"].values()}
+    tensors = {}
+    for name in sorted(names):
+      tensors |= _read_tensors(os.path.join(os.path.dirname(path), name))
+    return tensors
   if not files.exists(path):
     raise FileNotFoundError(
       f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "
       "load the model in transformers and save it with safe_serialization=True"
     )
   try:
-    with TemporaryDirectory() as folder:
-      local = path
-      if files.is_remote(path):  # safetensors' load(bytes) lacks bfloat16
-        local = os.path.join(folder, WEIGHTS)
-        interchange.copy(path, local)
-      with safe_open(local, "np") as file:
-        return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    return load_file(path)
   except SafetensorError as error:
     raise UserError(
       f"{path} is not a safetensors file: {error}; in a clone without Git LFS, "
@@ -249,16 +209,12 @@ def _unwrapped(tensors):
   return {name.removeprefix(prefix): tensors[name] for name in tensors}
 
 
-def _drop_copies(bert, tensors, is_tied):
-  for key in sorted(_TIED.keys() & tensors.keys()):
-    value, source = tensors.pop(key), _TIED[key]
-    tied = tensors.setdefault(source, value)  # a file may lack `source`
-    if not is_tied and not np.array_equal(value, tied):
-      raise UserError(
-        f"{bert.origin}: {key} differs from {source}; the original ties both. "
-        "Save transformers' BertModel of it, which has no head"
-      )
-    bert.skip(key, f"tied to {source}")
+def _drop_copies(bert, tensors):
+  for key, source in _TIED.items():
+    if key in tensors:
+      value = tensors.pop(key)
+      tensors.setdefault(source, value)  # a file may lack `source`
+      bert.skip(key, f"tied to {source}")
   for key in filter(_CONSTANTS.search, list(tensors)):
     del tensors[key]
     bert.skip(key, "a constant")

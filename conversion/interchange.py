@@ -19,11 +19,10 @@ from training import checkpoint_files
 ORIGINAL, HUGGING_FACE = "original", "hugging_face"
 KERAS_HUB, MODEL_GARDEN, TF_HUB = "KerasHub", "Model Garden", "TensorFlow Hub"
 HUB, ZIPS = "hf://", ("https://", "http://")  # how a URL begins
-ADAPTER = "adapter_config.json"
 # {format: files}. A folder with one of the files has the format.
 _MARKS = {
-  KERAS_HUB: ("model.weights.h5", "task.json"),
-  HUGGING_FACE: (ADAPTER, "config.json", "model.safetensors", "modules.json"),
+  KERAS_HUB: ("model.weights.h5",),
+  HUGGING_FACE: ("config.json", "model.safetensors", "modules.json"),
   TF_HUB: ("saved_model.pb",),
 }
 VOCABULARY = "vocab.txt"
@@ -55,10 +54,6 @@ _VOCABULARY_ROWS = ("embeddings/word_embeddings", "predictions/output_bias")
 def format_of(path: str) -> str:
   if path.startswith((HUB, *ZIPS)):
     return HUGGING_FACE if path.startswith(HUB) else ORIGINAL
-  if files.exists(os.path.join(path, "task.json")) and not files.exists(
-    os.path.join(path, "config.json")
-  ):
-    checkpoint_files.find_checkpoint(path)  # raises: the folder is an export
   for name, marks in _MARKS.items():
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
@@ -146,20 +141,13 @@ class CanonicalModel:
     `pieces` maps a word's id to its pieces' ids. An id beyond the vocabulary
     appends rows. All other rows keep their bits.
     """
-    old_size = self.config["vocab_size"]
-    new_size = max(old_size, 1 + max(pieces))
+    new_size = max(self.config["vocab_size"], 1 + max(pieces))
     for name, rows in self.values.items():
-      if not name.endswith(_VOCABULARY_ROWS):
-        continue
-      if len(rows) != old_size:
-        raise UserError(
-          f"{self.origin}: {name} has {len(rows)} rows, vocab_size in "
-          f"{BERT_CONFIG} is {old_size}: take the {BERT_CONFIG} of this model"
-        )
-      table = np.resize(rows, (new_size, *rows.shape[1:]))
-      for index, others in pieces.items():
-        table[index] = rows[list(others)].mean(axis=0)
-      self.values[name] = table
+      if name.endswith(_VOCABULARY_ROWS):
+        table = np.resize(rows, (new_size, *rows.shape[1:]))
+        for index, others in pieces.items():
+          table[index] = rows[list(others)].mean(axis=0)
+        self.values[name] = table
     self.config["vocab_size"] = new_size
 
   def summarize(self) -> None:

@@ -68,9 +68,8 @@ def read(folder: str) -> CanonicalModel:
   tokenizer = os.path.join(folder, "tokenizer.json")
   if files.exists(tokenizer):
     bert.lower_case = textfiles.read_json(tokenizer)["config"].get("lowercase")
-  path = os.path.join(folder, _WEIGHTS)
-  arrays = _read_arrays(path)
-  _convert_embeddings(bert, path, arrays)
+  arrays = _read_arrays(os.path.join(folder, _WEIGHTS))
+  _convert_embeddings(bert, arrays)
   _convert(bert, arrays, _NON_BLOCK)
   for i in range(config["num_hidden_layers"]):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
@@ -84,11 +83,6 @@ def read(folder: str) -> CanonicalModel:
 
 def _read_arrays(path):
   """Returns {path of a variable: value}; paths are spelled as in Keras 3."""
-  if not files.exists(path):
-    raise FileNotFoundError(
-      f"{path} does not exist; presets with weights in several files "
-      "(model.weights.json) are not supported"
-    )
   arrays = {}
 
   def add(name, item):
@@ -97,30 +91,21 @@ def _read_arrays(path):
       name = name.replace("layernorm", "layer_norm")
       arrays[name.removeprefix("_")] = np.asarray(item, np.float32)
 
-  try:
-    with files.open_for_reading(path) as file, h5py.File(file) as variables:
-      variables.visititems(add)
-  except OSError as error:
-    raise UserError(f"{path} cannot be read: {error}") from None
+  with files.open_for_reading(path) as file, h5py.File(file) as variables:
+    variables.visititems(add)
   return arrays
 
 
-def _convert_embeddings(bert, path, arrays):
+def _convert_embeddings(bert, arrays):
   lengths = {
     bert.config["vocab_size"]: "word_embeddings",
     bert.config["type_vocab_size"]: "token_type_embeddings",
   }
   for name in [name for name in arrays if "embedding" in name.split("/")[0]]:
-    length = len(arrays[name])
-    kind = lengths.get(length)
-    if name.startswith("position_embedding"):
-      kind = "position_embeddings"
-    elif kind is None:
-      raise UserError(
-        f"{path}: {name} has {length} rows, {_CONFIG} says "
-        f"{' or '.join(map(str, lengths))}"
-      )
-    bert.values[f"bert/embeddings/{kind}"] = arrays.pop(name)
+    table = arrays.pop(name)
+    is_position = name.startswith("position_embedding")
+    kind = "position_embeddings" if is_position else lengths[len(table)]
+    bert.values[f"bert/embeddings/{kind}"] = table
 
 
 def _convert(bert, arrays, layers, block="", scope=""):

@@ -18,7 +18,6 @@ from tensorflow.core.protobuf import (
 
 from conversion import interchange, original
 from conversion.interchange import (
-  BERT_CONFIG,
   GRAPH_KEY,
   VOCABULARY,
   CanonicalModel,
@@ -52,13 +51,8 @@ _LINEAR = {
   "classifier": "",
 }
 _UNKNOWN = "of no layer that the original has"
-# Patterns of keys that are not converted, and the reasons.
-_REASONS = {
-  r"OPTIMIZER_SLOT|^optimizer/": "of the optimizer",
-  r"^(save_counter|global_step)/": "a counter",
-  r"^do_lower_case/": "of the tokenizer",
-  "": _UNKNOWN,
-}
+# Matches the keys of slots and counters.
+_TRAINING = re.compile(r"OPTIMIZER_SLOT|^(optimizer|save_counter|global_step)/")
 _EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
 _TABLE = "bert/embeddings/word_embeddings"
 _DO_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
@@ -114,8 +108,8 @@ class _Object:
 def read(path: str, config_file: str | None = None) -> CanonicalModel:
   """Reads an encoder, or a Model Garden model with an encoder.
 
-  Without a bert_config.json, the variables give the sizes. Raises UserError if
-  the checkpoint is corrupt, or has an encoder that the original cannot express.
+  Raises UserError if the checkpoint is corrupt, or has an encoder that the
+  original cannot express.
   """
   prefix = checkpoint_files.find_checkpoint(path)
   config = original.read_config(prefix, config_file)
@@ -136,7 +130,8 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
   for name in keys.keys() & head.keys():
     bert.skip(keys[name], "replaced by the head's own pooler")
   for key in sorted(unused):
-    bert.skip(key, next(_REASONS[x] for x in _REASONS if re.search(x, key)))
+    is_state = _TRAINING.search(key)
+    bert.skip(key, "of the training's state" if is_state else _UNKNOWN)
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
   keys |= head
@@ -146,7 +141,7 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
     bert.values[name] = value.T if is_head else merge_heads(name, value)
   query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
   num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
-  bert.config = _checked_config(bert, num_heads, config)
+  bert.config = _config(bert, num_heads, config)
   return bert
 
 
@@ -220,37 +215,30 @@ def _head_keys(root):
   return keys
 
 
-def _checked_config(bert, num_heads, config) -> dict:
-  """Returns `config`, or sizes from the variables if `config` is None.
+def _config(bert, num_heads, config) -> dict:
+  """Returns sizes from the variables, and other fields from `config`, if any.
 
-  Raises UserError if `config` contradicts the variables, or if neither
-  `num_heads` nor `config` has the number of heads.
+  Raises UserError if neither `num_heads` nor `config` has the number of heads.
   """
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables
   layers = {name.split("/")[2] for name in values if "/layer_" in name}
   bias = values["bert/encoder/layer_0/intermediate/dense/bias"]
-  known = {
+  result = (config or {"hidden_act": "gelu"}) | {
     "vocab_size": len(words),
     "hidden_size": words.shape[1],
     "num_hidden_layers": len(layers),
-    "num_attention_heads": num_heads,
     "intermediate_size": len(bias),
     "max_position_embeddings": len(positions),
     "type_vocab_size": len(types),
   }
-  known = {key: int(value) for key, value in known.items() if value}
-  if config is None:
-    if not num_heads:
-      flag = setting("bert_config_file")
-      raise UserError(f"{bert.origin} lacks the number of heads: give {flag}")
-    return known | {"hidden_act": "gelu"}
-  for key, value in known.items():
-    if config.get(key, value) != value:
-      other = f"its bert_config.json says {config[key]}"
-      raise UserError(f"{bert.origin} has {key} {value}, {other}")
-  return config
+  if num_heads:
+    result["num_attention_heads"] = int(num_heads)
+  if "num_attention_heads" not in result:
+    flag = setting("bert_config_file")
+    raise UserError(f"{bert.origin} lacks the number of heads: give {flag}")
+  return result
 
 
 @interchange.names_path
@@ -263,10 +251,6 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
   nodes = list(graph.graph_def.node)
   for function in graph.graph_def.library.function:
     nodes += function.node_def
-  assets = os.path.join(folder, "assets")
-  names = files.list_folder(assets) if files.exists(assets) else []
-  if config_file is None and BERT_CONFIG in names:
-    config_file = os.path.join(assets, BERT_CONFIG)
   if interchange.is_object_based(prefix):
     bert = read(prefix, config_file)
     reader = tf.train.load_checkpoint(prefix)
@@ -283,12 +267,11 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
       if f"{node.name}:0" == case.name:
         bert.lower_case = bool(tf.make_ndarray(value))
     config = original.read_config(prefix, config_file)
-    bert.config = _checked_config(bert, num_heads, config)
+    bert.config = _config(bert, num_heads, config)
   if config_file is None and any(node.op == "Erf" for node in nodes):
     bert.config["hidden_act"] = "gelu_erf"
-  texts = [x for x in names if x.endswith(".txt")]
-  vocabulary = VOCABULARY if len(texts) > 1 else "".join(texts)
-  bert.vocabulary = os.path.join(assets, vocabulary) if vocabulary else None
+  vocabulary = os.path.join(folder, "assets", VOCABULARY)
+  bert.vocabulary = vocabulary if files.exists(vocabulary) else None
   bert.origin = folder
   return bert
 

@@ -17,7 +17,7 @@ from data.tokenization import (
   warn_of_case,
 )
 from modeling import models
-from modeling.config import BertConfig, extensions, without_shape
+from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
@@ -26,23 +26,10 @@ _HEADS = {"run_classifier": "classification", "run_ner": "tagging"}
 
 
 def read_config(prefix: str, path: str | None = None) -> dict | None:
-  """Reads bert_config.json at `path`, or the checkpoint's; None if absent.
-
-  Raises UserError if the model was trained with other heads or activation.
-  """
+  """Reads bert_config.json at `path`, or the checkpoint's; None if absent."""
   name = "bert_config_file"
   path = path or checkpoint_files.file_of(prefix, name, BERT_CONFIG)
-  if path is None:
-    return None
-  config = textfiles.read_json(path)
-  trained = without_shape(checkpoint_files.config_of(prefix))
-  for field, value in without_shape(config).items():
-    if trained.get(field, value) != value:
-      raise UserError(
-        f"{prefix} was trained with {field} {trained[field]}, but {path} has "
-        f"{value}: take the file that came with the checkpoint"
-      )
-  return config
+  return textfiles.read_json(path) if path else None
 
 
 def read(
@@ -82,10 +69,8 @@ def read(
       bert.values[name.removesuffix(average)] = reader[name]
     elif name.endswith(average):
       bert.skip(name, f"moving averages, which {flag} converts")
-    elif name.startswith("run/"):
-      bert.skip(name, "of the run's position in its data")
-    elif name in state:
-      bert.skip(name, "of the optimizer")
+    elif name in state or name.startswith("run/"):
+      bert.skip(name, "of the training's state")
     else:
       bert.values[name] = reader[name]
   return bert
@@ -108,12 +93,10 @@ def write(bert: CanonicalModel, folder: str) -> str:
     copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
     interchange.copy(path, os.path.join(folder, name))
-  source = os.path.dirname(bert.origin)  # nothing is removed from this folder
-  if os.path.realpath(source) != os.path.realpath(folder):
-    written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
-    optional = interchange.FILES[interchange.ORIGINAL][2:]
-    absent = [name for name in optional if not written.get(name)]
-    files.remove_old(folder, *absent)
+  # The folder may have files of an earlier model.
+  written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
+  optional = interchange.FILES[interchange.ORIGINAL][2:]
+  files.remove_old(folder, *(x for x in optional if not written.get(x)))
   return prefix
 
 
@@ -135,8 +118,7 @@ def complete(
       f"{bert.origin} has {bert.num_labels} classes, but its labels.txt or "
       f"id2label names {len(bert.labels)}: correct or remove the names"
     )
-  numbers = {k: v for k, v in bert.values.items() if v.dtype != object}
-  if wrong := [k for k, v in numbers.items() if not np.isfinite(v).all()]:
+  if wrong := [k for k, v in bert.values.items() if not np.isfinite(v).all()]:
     raise UserError(
       f"{bert.origin}: {len(wrong)} of {len(bert.values)} variables have NaN "
       f"or infinity ({', '.join(wrong[:3])}): take another checkpoint"
@@ -146,67 +128,47 @@ def complete(
       bert.config = BertConfig.from_dict(bert.config).to_dict()
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
-  if vocab_file:
-    if not bert.mark:  # otherwise _check_vocabulary compares the fingerprint
-      _check_replacement(bert, vocab_file)
-    bert.vocabulary = vocab_file
+  bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see interchange.check_config
     narrow = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
     bert.values |= {k: v.astype(np.float32) for k, v in narrow.items()}
-    attention = BertConfig.from_dict(bert.config).attention
-    has_lstm = any(name.startswith("bert/bilstm/") for name in bert.values)
-    if attention != "bidirectional" or has_lstm:
-      part = setting("add_bilstm" if has_lstm else f"attention={attention}")
-      raise UserError(f"{bert.origin}: transformers' BERT has no {part}")
+    config = BertConfig.from_dict(bert.config)
+    if config.attention != "bidirectional" or config.add_bilstm:
+      raise UserError(
+        f"{bert.origin} has attention in one direction or a BiLSTM, which "
+        "transformers' BERT lacks"
+      )
   _check_vocabulary(bert, for_transformers)
-
-
-def _check_replacement(bert, vocab_file):
-  """Compares `vocab_file` with the vocabulary in the model's folder, if any.
-
-  A path in run.json does not count: it may name another model's file by now.
-  """
-  own = bert.vocabulary
-  name = os.path.basename(own or "")
-  if not own or own != checkpoint_files.sibling_file(bert.origin, name):
-    return
-  try:
-    known = open_tokenizer(own).vocab
-  except UserError:  # not a vocabulary
-    return
-  vocab.check_same(open_tokenizer(vocab_file).vocab, known, vocab_file, own)
 
 
 def _check_vocabulary(bert, for_transformers):
   lower_case = bert.lower_case is not False
-  if not bert.vocabulary:
-    flag = setting("vocab_file")
-    logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
-  elif bert.config or bert.mark:
-    tokenizer = open_tokenizer(bert.vocabulary, lower_case)
-    if bert.mark and not tokenizer.fits(bert.mark):
-      raise UserError(
-        f"{bert.vocabulary} is not the vocabulary with which {bert.origin} was "
-        f"trained: give that file by {setting('vocab_file')}"
-      )
-  if bert.vocabulary and bert.config:
-    ids = tokenizer.vocab
-    number, size = 1 + max(ids.values()), bert.config["vocab_size"]
-    vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
-    if for_transformers:  # transformers would add missing tokens
-      tokenizer.check()
-      warn_of_case(tokenizer)
-    if number < size:
-      logging.warning(
-        "%s has %d lines, vocab_size is %d", bert.vocabulary, number, size
-      )
   if for_transformers:
     validate_case_matches_checkpoint(lower_case, bert.origin, "input")
   elif not lower_case:
     case = setting("do_lower_case", False)
     logging.info("the vocabulary is cased: programs need %s", case)
+  if not bert.vocabulary:
+    flag = setting("vocab_file")
+    logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
+    return
+  tokenizer = open_tokenizer(bert.vocabulary, lower_case)
+  if bert.mark and not tokenizer.fits(bert.mark):
+    raise UserError(
+      f"{bert.vocabulary} is not the vocabulary with which {bert.origin} was "
+      f"trained: give that file by {setting('vocab_file')}"
+    )
+  if bert.config:
+    ids, size = tokenizer.vocab, bert.config["vocab_size"]
+    vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
+    if len(ids) < size:
+      text = "%s has %d lines, vocab_size is %d"
+      logging.warning(text, bert.vocabulary, len(ids), size)
+  if for_transformers:  # transformers would add missing tokens
+    tokenizer.check()
+    warn_of_case(tokenizer)
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:
@@ -241,16 +203,16 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
     if value is None and name.startswith("bert/pooler/") and not needs_pooler:
       value = np.zeros(shape, np.float32)
     if value is None:
-      others = [*bert.values, *chain(*bert.skipped.values())]
+      others = sorted([*bert.values, *chain(*bert.skipped.values())])
       raise UserError(
         f"{bert.origin}: no tensor gives {name}; it has "
-        f"{', '.join(sorted(others)[:3])}, ..."
+        f"{', '.join(others[:3])}, ..."
       )
     if tuple(value.shape) != shape:
-      remedy = f"; {setting('head', 'encoder')} converts the encoder alone"
       raise UserError(
         f"{bert.origin}: {name} has shape {value.shape}, its configuration "
-        f"says {shape}{'' if name.startswith('bert/') else remedy}"
+        f"says {shape}: correct it, or convert the encoder alone by "
+        f"{setting('head', 'encoder')}"
       )
     variable.assign(value)
 

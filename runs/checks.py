@@ -1,6 +1,5 @@
 """Checks settings of a run, first for contradictions, then against files."""
 
-import os
 from collections.abc import Iterable
 
 from absl import logging
@@ -170,7 +169,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
       "--init_checkpoint: train first, or name one"
     )
   if settings.vocab_file:
-    model_files.check_vocabulary(settings, network.vocab_size, own)
+    model_files.check_vocabulary(settings, own)
     tokenization.warn_of_case(settings.tokenizer)
   if isinstance(settings, Packing) and settings.pack_examples:
     conflict = packing_conflict(settings, network)
@@ -197,8 +196,6 @@ def check_fine_tuning(
 def _check_teacher(settings: FineTuning, same):
   """Checks that this program trained --teacher, with this run's vocabulary."""
   teacher = settings.needed("teacher")
-  if os.path.realpath(teacher) == os.path.realpath(settings.output_dir):
-    raise UserError("--teacher is --output_dir: name another folder")
   entries = run_json.read(teacher)
   if not entries or entries[-1].get("program") != settings.program:
     raise UserError(
@@ -215,8 +212,6 @@ def _check_teacher(settings: FineTuning, same):
       f"--vocab_file={settings.vocab_file} has other tokens than "
       f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
     )
-  network = BertConfig.from_json(trained.bert_config_file)
-  network.check_length(settings.max_seq_length)
 
 
 def check_head(settings: FineTuning, name: str) -> None:
@@ -252,21 +247,21 @@ def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
 def vocabulary_flags(
   settings: Training, vocab_size: int, mark: str | None = None
 ) -> dict:
-  """Flags that a run without --vocab_file adds to run.json; {} if none.
+  """Flags that a run without --vocab_file adds to run.json.
 
-  `mark` is the fingerprint of the records' vocabulary, if known. If the model's
-  vocab.txt lies beside its other files, the flags are `vocab_file` and
-  `do_lower_case`, which is None if the user has not set it.
+  `mark` is the fingerprint of the records' vocabulary, if known. `vocab_file`
+  is the model's vocab.txt, if it lies beside the model's other files.
+  `do_lower_case` is None if the user has not set it.
   """
   if settings.vocab_file:
     return {}
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
-  if not file:
+  if file:
+    logging.info("the vocabulary of the model: %s", file)
+  else:
     text = "no vocab.txt of the model beside its files: copy it into %s to "
     logging.info(text + "query or serve the model", settings.output_dir)
-    return {}
-  logging.info("the vocabulary of the model: %s", file)
   is_known = "do_lower_case" in settings.given
   case = settings.do_lower_case if is_known else None
   return {"vocab_file": file, "do_lower_case": case}

@@ -6,7 +6,6 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +20,6 @@ from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
-_SHOWN = 3  # changed files in a warning
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -68,8 +66,8 @@ def check_init_checkpoint(
 ) -> None:
   """Checks --init_checkpoint, or both checkpoints of --attention=shallow.
 
-  If the run `trains`, more layers in the checkpoint than in `network`, or a
-  different letter case, only cause a warning.
+  If the run `trains`, the checkpoint may have more layers than `network`, or
+  another letter case.
   """
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
@@ -82,22 +80,16 @@ def check_init_checkpoint(
     if settings.vocab_file:
       case = settings.do_lower_case
       tokenization.validate_case_matches_checkpoint(case, path)
-    # Pre-training without --vocab_file reads records: letter case is unknown.
-    if settings.vocab_file and trained.get("vocab_file"):
-      lower_case = settings.do_lower_case, trained.get("do_lower_case")
-      try:
-        check_same("do_lower_case", *lower_case, path, "give that value")
-      except UserError as error:
-        if not trains:
-          raise
-        logging.warning("%s, unless texts and vocabulary changed, too", error)
+      if not trains:
+        known = trained.get("do_lower_case")
+        check_same("do_lower_case", case, known, path, "give that value")
     prefix = checkpoint_files.find_checkpoint(path)
     check_sizes(settings.bert_config_file, network, prefix, trains)
     if not is_explicit:
       remedy = "give that value, or confirm this one by the flag"
       check_same("attention", attention, trained.get("attention"), path, remedy)
     if settings.vocab_file:
-      check_vocabulary(settings, network.vocab_size, path)
+      check_vocabulary(settings, path)
 
 
 def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
@@ -117,8 +109,7 @@ def check_sizes(
 ) -> None:
   """Raises ValueError if a checkpoint does not fit the network's configuration.
 
-  If the run `trains`, more layers in the checkpoint, or another number of heads
-  or activation, only cause a warning.
+  If the run `trains`, more layers in the checkpoint only cause a warning.
   """
   layers = 0
   sizes = {}
@@ -133,8 +124,7 @@ def check_sizes(
     raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
   if layers:
     sizes = {"num_hidden_layers": layers} | sizes
-  others = without_shape(checkpoint_files.config_of(prefix))
-  sizes |= others
+  sizes |= without_shape(checkpoint_files.config_of(prefix))
   expected = {field: getattr(network, field) for field in sizes}
   different = [field for field in sizes if sizes[field] != expected[field]]
   if not different:
@@ -147,34 +137,29 @@ def check_sizes(
     f"the checkpoint {prefix} has {trained}, but --bert_config_file="
     f"{config_file} has {configured}"
   )
-  may_differ = {*others}
-  if is_deeper := layers > network.num_hidden_layers:
-    may_differ.add("num_hidden_layers")
-  if trains and may_differ >= {*different}:
-    end = "the upper layers are left out" if is_deeper else "is it intended?"
-    logging.warning("%s: %s", message, end)
+  is_deeper = layers > network.num_hidden_layers
+  if trains and is_deeper and different == ["num_hidden_layers"]:
+    logging.warning("%s: the upper layers are left out", message)
     return
   remedy = "take the bert_config.json that came with the checkpoint"
   raise UserError(f"{message}: {remedy}")
 
 
-def check_vocabulary(settings: Tokens, size: int, start: str | None) -> None:
-  """Raises ValueError if --vocab_file does not fit the model in `start`."""
+def check_vocabulary(settings: Tokens, start: str | None) -> None:
+  """Raises ValueError if --vocab_file does not fit the model in `start`.
+
+  The fingerprint in run.json decides, or else the model's own vocabulary.
+  """
   if not start:
     return
-  path, ids = settings.needed("vocab_file"), settings.tokenizer.vocab
-  entry, known = checkpoint_files.run_of(start), settings.tokenizer
-  if entry.get("vocabulary") and not trained_model.is_other(entry, known):
-    return
-  if saved := trained_model.file_of(start, "vocab_file"):
-    with suppress(*(UserError, OSError) if "vocabulary" in entry else ()):
-      known = tokenization.open_tokenizer(saved)  # it may be the same file
-  if trained_model.is_other(entry, known):
+  path, tokenizer = settings.needed("vocab_file"), settings.tokenizer
+  entry = checkpoint_files.run_of(start)
+  if trained_model.is_other(entry, tokenizer):
     raise trained_model.other_vocabulary(path, start)
-  vocab.check_same(ids, known.vocab, path, saved or path)
-  if not saved and size - len(ids) >= trained_model.PADDING:
-    text = "%s has %d lines, but the model of %s has %d ids: is it the right "
-    logging.warning(text + "file?", path, len(ids), start, size)
+  own = trained_model.file_of(start, "vocab_file")
+  if own and "vocabulary" not in entry:
+    known = tokenization.open_tokenizer(own).vocab
+    vocab.check_same(tokenizer.vocab, known, path, own)
 
 
 def check_objective(objective: str | None) -> None:
@@ -208,8 +193,8 @@ def from_record(
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
-  if "do_lower_case" in entry["flags"] and "do_lower_case" not in changes:
-    case = trained_model.lower_cases(entry["flags"], values["vocab_file"])
+  if values.get("do_lower_case", True) is None:
+    case = trained_model.lower_cases(values["vocab_file"])
     values["do_lower_case"] = case
   inputs = {"init_checkpoint", "data_dir", "train_file"}
   values |= {"output_dir": folder, **dict.fromkeys(inputs - changes.keys())}
@@ -221,8 +206,8 @@ def _checked(flag: Flag, value):
   """Converts a flag's new value to its type; ValueError for a wrong value."""
   value = os.fspath(value) if isinstance(value, os.PathLike) else value
   value = tuple(value) if isinstance(value, list) else value
-  if flag.kind is str and type(value) in (int, tuple):  # layers=[-1, -2]
-    value = ",".join(map(str, value if isinstance(value, tuple) else [value]))
+  if flag.kind is str and type(value) is int:  # layers=-1
+    value = str(value)
   if flag.kind is float and isinstance(value, int):
     value = float(value)
   if value is None:
@@ -242,28 +227,21 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Finds a run's file: at the path in the entry, or in the folder."""
+  """Finds a run's file: in the folder, or else at the path in the entry."""
+  file = trained_model.sibling(folder, name)
   path = run_json.path_of(entry, name)
-  file = "vocab.txt" if name == "vocab_file" else "bert_config.json"
-  other = trained_model.sibling(folder, name)
-  if path and files.exists(path):
-    # The path may name a vocabulary of another model by now.
-    if not (other and name == "vocab_file"):
-      return path
-    with suppress(UserError, OSError):  # no vocabulary
-      if not trained_model.is_other(entry, tokenization.open_tokenizer(path)):
-        return path
-  if not (other or path) and name == "vocab_file":
+  if not file and path and files.exists(path):
+    file = path
+  if not file and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
-    other = trained_model.find_vocabulary(folder, entry, size)
-  if other:
-    return other
-  how = f"with --{name}={path}, which is gone" if path else f"without --{name}"
+    file = trained_model.find_vocabulary(folder, entry, size)
+  if file:
+    return file
+  record = os.path.join(folder, run_json.NAME)
   raise FileNotFoundError(
-    f"{folder} was trained {how}: restore the file, correct its path in "
-    f"{os.path.join(folder, run_json.NAME)}, copy {file} into {folder}, or "
-    f"name it, as in Predictor({folder!r}, {name}=...) or predictor.py "
-    f"--{name}=..."
+    f"{folder} has no file for --{name}, and {record} names {path}: copy the "
+    f"file into {folder}, or name it, as in Predictor({folder!r}, {name}=...) "
+    f"or predictor.py --{name}=..."
   )
 
 
@@ -279,17 +257,11 @@ def warn_if_changed(
 ) -> None:
   """Warns if a checkpoint was trained with other flags or data than now.
 
-  `path` is a checkpoint or its folder. `data` has fingerprints by file; with
-  `data`, the training goes on.
+  `path` is a checkpoint or its folder. `data` has fingerprints by file.
   """
   flags = flags_of(type(settings))
   entry = checkpoint_files.run_of(path)
-  trained = dict(entry.get("data") or {})
-  # A run's folder may be moved. Its records keep their names.
-  before = os.path.join(entry["flags"].get("output_dir") or path, "")
-  for file in [name for name in trained if name.startswith(before)]:
-    moved = os.path.join(settings.output_dir, os.path.relpath(file, before))
-    trained[moved] = trained[file]
+  trained = entry.get("data") or {}
   changes = [
     f"--{name}={value} (now {settings[name]})"
     for name, value in entry["flags"].items()
@@ -306,11 +278,9 @@ def warn_if_changed(
     if trained.get(file, fingerprint) != fingerprint
   ]
   if others:
-    more = f" and {len(others) - _SHOWN} more" * (len(others) > _SHOWN)
-    changes.append(f"other records in {', '.join(others[:_SHOWN])}{more}")
+    changes.append(f"other records in {', '.join(others[:3])}")
   if changes:
     text = "%s was trained with %s; to train anew, name another --output_dir"
-    text += "; this run continues with the new values" * (data is not None)
     logging.warning(text, path, ", ".join(changes))
 
 
@@ -327,14 +297,8 @@ def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:
   path = os.path.join(folder, name)
   if not files.exists(path):
     return []
-  text = files.read_text(path)
-  rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
-  if not text.endswith("\n") or any(None in row.values() for row in rows):
-    raise UserError(
-      f"{path} is cut off: restore it, or remove it; complete runs are not "
-      "trained again"
-    )
-  return rows
+  lines = files.read_text(path).splitlines()
+  return list(csv.DictReader(lines, delimiter="\t"))
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:

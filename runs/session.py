@@ -258,7 +258,7 @@ def restore(
   else:
     checkpoint_files.check_listed(folder)
     start = settings.init_checkpoint
-  model_files.check_vocabulary(settings, network.vocab_size, start)
+  model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
   try:

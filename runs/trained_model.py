@@ -1,8 +1,6 @@
 """Finds the files of a model, beside its checkpoint or at paths in run.json."""
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,10 +8,8 @@ from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions
-from storage import UserError, files
+from storage import UserError
 from training import checkpoint_files, run_json
-
-PADDING = 128  # embedding tables may be padded to a multiple of this
 
 
 class ModelFiles(NamedTuple):
@@ -49,22 +45,23 @@ def find_model(path: str) -> ModelFiles:
     raise FileNotFoundError(f"there is no vocab.txt {remedy}")
   if is_other(entry, open_tokenizer(vocab_file)):
     raise other_vocabulary(vocab_file, prefix)
-  lower_case = lower_cases(entry["flags"], vocab_file)
+  lower_case = entry["flags"].get("do_lower_case")
+  if lower_case is None:
+    lower_case = lower_cases(vocab_file)
   config = replace(config, **extensions(entry["flags"]))
   return ModelFiles(prefix, config_file, vocab_file, lower_case, config)
 
 
-def is_other(entry: Mapping, *tokenizers: Tokenizer) -> bool:
-  """True if an entry of run.json has a fingerprint that no tokenizer fits."""
+def is_other(entry: Mapping, tokenizer: Tokenizer) -> bool:
+  """True if an entry of run.json has another vocabulary's fingerprint."""
   mark = entry.get("vocabulary")
-  return mark is not None and not any(t.fits(mark) for t in tokenizers)
+  return mark is not None and not tokenizer.fits(mark)
 
 
 def other_vocabulary(path: str, start: str) -> UserError:
-  folder = start if files.is_folder(start) else os.path.dirname(start) or "."
   return UserError(
     f"{path} is not the vocabulary with which {start} was trained: give that "
-    f"file, or copy it into {folder}"
+    "file, or copy it into the model's folder"
   )
 
 
@@ -88,7 +85,7 @@ def _names(flag):
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
-  """Finds a vocabulary with `vocab_size` tokens, or a few less; path or None.
+  """Finds a vocabulary with at most `vocab_size` tokens; path or None.
 
   Searches the folder `start`, or the folder of the checkpoint `start`. Then
   searches the folders of the configuration and of the initial checkpoint that
@@ -97,21 +94,14 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
-    file = path and sibling(path, "vocab_file")
-    with suppress(UserError, OSError):  # not a vocabulary
-      if not file:
-        continue
+    if file := path and sibling(path, "vocab_file"):
       tokenizer = open_tokenizer(file)
-      fits = 0 <= vocab_size - len(tokenizer.vocab) < PADDING
+      fits = len(tokenizer.vocab) <= vocab_size
       if fits and not is_other(entry, tokenizer):
-        return file.removeprefix("./")
+        return file
   return None
 
 
-def lower_cases(trained_flags: Mapping, vocab_file: str) -> bool:
-  """True if a model lower-cases texts, as run.json or its vocabulary shows."""
-  known = trained_flags.get("do_lower_case")
-  if known is None or not trained_flags.get("vocab_file"):
-    tokens = open_tokenizer(vocab_file).vocab
-    return doubt_case(tokens, True) is None
-  return known
+def lower_cases(vocab_file: str) -> bool:
+  """True if the tokens of a vocabulary show that texts are lower-cased."""
+  return doubt_case(open_tokenizer(vocab_file).vocab, True) is None

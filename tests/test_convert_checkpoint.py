@@ -124,7 +124,7 @@ MISTAKES = """
 input=@few | has shape (6, 8), its configuration says (7, 8)
 input=&bert output_format=original | is of the format original already; --strip
 input=% strip_optimizer=True | --strip_optimizer is for the original's format
-input=&unknown bert_config_file=&bert/bert_config.json | --head=encoder converts
+input=&unknown bert_config_file=&bert/bert_config.json | alone by --head=encoder
 input=% head=masked_lm | --head=masked_lm is for a Hugging Face --output
 input=&bert head=tagging | has no head for tagging: there is no output_bias
 input=&tagger | : give --bert_config_file
@@ -132,11 +132,9 @@ input=&bert bert_config_file=@odd.json | the configuration of &bert/bert_model
 input=% use_moving_averages=True | --use_moving_averages does not go with the f
 input=% bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
-input=&bert vocab_file=@short.txt | short.txt is not the vocabulary of the
 input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
-input=@export | which looks like an export: name the --output_dir of its tra
 input=&bert output=@few | exist already
 """
 
@@ -149,9 +147,6 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   tokens = (runs / "bert/vocab.txt").read_text().split()
   (tmp_path / "long.txt").write_text("\n".join([*tokens, "new"]))
   (tmp_path / "empty").mkdir()
-  (tmp_path / "export").mkdir()
-  for name in ("task.json", "saved_model.pb", "model.keras"):
-    (tmp_path / "export" / name).write_text("{}")
   odd = CONFIG.to_dict() | {"hidden_size": 7}
   (tmp_path / "odd.json").write_text(json.dumps(odd))
   (tmp_path / "few").mkdir()  # config.json says 7 tokens, the table has 6

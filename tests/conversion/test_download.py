@@ -4,7 +4,6 @@ import os
 import stat
 import sys
 import zipfile
-from errno import ENOSPC
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,13 +121,15 @@ def test_a_download_that_breaks_off_is_continued(hub, released):
   assert ranges == [None, f"bytes={size // 2}-"]
 
 
+REMEDY = "check the name, the network, HF_TOKEN, HF_ENDPOINT and HF_HUB_OFF"
+
+
 def test_a_broken_or_missing_server_gives_a_one_line_error(hub, monkeypatch):
   hub.breaks = 1000
-  remedy = "check the name, the network, HF_ENDPOINT and the proxy, and run"
-  _fails(hub, URL, f"{hub.url}/{NAME} cannot", remedy)
+  _fails(hub, URL, f"cannot download {hub.url}/{NAME}: {REMEDY}", "closed conn")
   hub_is_at = "huggingface_hub.constants.ENDPOINT"
   monkeypatch.setattr(hub_is_at, "http://127.0.0.1:9")
-  _fails(hub, URL, remedy)
+  _fails(hub, "hf://acme/other", REMEDY, "refused")
   assert not hub.output.exists()
 
 
@@ -143,10 +144,9 @@ def test_weights_with_a_wrong_hash_are_refused_and_downloaded_again(hub):
 @pytest.mark.parametrize(
   ("url", "text"),
   [
-    ("hf://acme/none", "/acme/none, or it is private: check the name, or HF_T"),
-    (f"hf://{NAME}@v9", "there is no such revision; "),
-    ("hf://old_name", "check the name, or HF_TOKEN"),
-    ("hf://acme/-bert", "check the name"),
+    ("hf://acme/none", "404 Client Error"),
+    (f"hf://{NAME}@v9", "404 Client Error"),
+    ("hf://acme/-bert", "Repo id must"),
     ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
   ],
 )
@@ -156,7 +156,7 @@ def test_a_wrong_name_gives_a_one_line_error(hub, url, text):
 
 def test_a_gated_repository_needs_the_token(hub, monkeypatch):
   hub.gated.add(NAME)
-  _fails(hub, URL, f"accept the terms at {hub.url}/{NAME}", "HF_T")
+  _fails(hub, URL, "HF_TOKEN", "accept a model's terms on its page", "403")
   monkeypatch.setenv("HF_TOKEN", "secret")
   _convert(hub, URL)
   # Only the Hub receives the token, and not the host of the large files.
@@ -188,12 +188,6 @@ def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_downloaded(
   with pytest.raises(UserError, match="model_type is 'roberta', not 'bert'"):
     _convert(hub, URL)
   assert not _paths(hub, "model.safetensors")
-  hub.repositories["acme/broken"] = {"main": files | {"config.json": b"{"}}
-  with pytest.raises(UserError, match=r"config\.json"):
-    _convert(hub, "hf://acme/broken")
-  bare = {name: data for name, data in files.items() if "config" not in name}
-  hub.repositories["acme/bare"] = {"main": bare}
-  _fails(hub, "hf://acme/bare", "has no config.json")
 
 
 def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
@@ -211,8 +205,7 @@ def test_environment_variables_of_the_hub_are_obeyed(hub, tmp_path):
   del hub.requests[:]
   # Offline, the cache is enough.
   done = fetch(NAME, "acme/other", HF_HUB_OFFLINE="1")
-  message = "acme/other: not in the cache, and HF_HUB_OFFLINE is set: unset"
-  assert message in done.stderr.splitlines()[-1]
+  assert "HF_HUB_OFFLINE" in done.stderr.splitlines()[-1]
   assert not hub.requests
 
 
@@ -322,17 +315,6 @@ def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
   assert wanted == [f"bytes={have}-"]
 
 
-def test_a_zip_that_has_changed_is_downloaded_from_its_beginning(hub, archive):
-  data = hub.archives["/bert.zip"]
-  hub.archives["/bert.zip"] = bytes(4 * len(data))
-  hub.breaks = 1000
-  _fails(hub, hub.zip, "run the same command again")
-  hub.archives["/bert.zip"], hub.breaks = data, 0
-  # The server lacks the range that the partial file of the old zip asks for.
-  _fails(hub, hub.zip, "416", "run the same command again")
-  _convert(hub, hub.zip)
-
-
 def test_the_hash_of_a_zip_is_checked(hub, archive):
   with pytest.raises(UserError, match=r"its SHA-256 is .*, do not"):
     _convert(hub, f"{hub.zip}#sha256=00")
@@ -377,27 +359,10 @@ def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
     download.from_hub("hf://a/b")
 
 
-def test_a_full_disk_is_reported_as_a_full_disk(hub, archive, monkeypatch):
-  def fail(*_, **__):
-    raise OSError(ENOSPC, "No space left on device")
-
-  free = SimpleNamespace(free=10)  # less than the content of the zip
-  monkeypatch.setattr("shutil.disk_usage", lambda _: free)
-  for url in (hub.zip, URL):  # disk_usage is for the zip, http_get for URL
-    with pytest.raises(OSError, match="No space left") as error:
-      _convert(hub, url)
-    assert error.value.errno == ENOSPC
-    monkeypatch.setattr("huggingface_hub.file_download.http_get", fail)
-
-
-def test_a_remote_or_nonempty_output_folder_is_refused_before_downloading(
-  hub, archive
-):
+def test_a_nonempty_output_folder_is_refused_before_downloading(hub, archive):
   hub.output.mkdir()
   (hub.output / "bert_config.json").touch()
   for url in (URL, hub.zip):
     with pytest.raises(FileExistsError, match="exists already; remove it"):
       _convert(hub, url)
-  with pytest.raises(UserError, match="output=gs://a/b: name a local folder"):
-    download.fetched(hub.zip, "gs://a/b").__enter__()
   assert not hub.requests

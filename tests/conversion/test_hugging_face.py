@@ -180,15 +180,10 @@ def test_a_multiple_choice_head_has_no_bias(tmp_path):
   bert, _, tensors = _write(tmp_path, "multiple_choice")
   assert tensors["classifier.weight"].shape == (1, 8)
   np.testing.assert_array_equal(tensors["classifier.bias"], [0.0])
-  tensors["classifier.bias"] += 1
-  save_file(tensors, tmp_path / "model.safetensors")
-  back = _read(tmp_path)
-  assert back.values.keys() == bert.values.keys()
-  reason = "that is the same for all choices"
-  assert back.skipped == {reason: ["classifier.bias"]}
+  assert _read(tmp_path).values.keys() == bert.values.keys()
 
 
-def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
+def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path):
   vocabulary, folder = tmp_path / "vocabulary", tmp_path / "out"
   vocabulary.write_bytes(b"[PAD]\r\na\n\xc3\xa9")
   folder.mkdir()
@@ -209,15 +204,6 @@ def test_a_written_folder_has_the_files_of_the_tokenizer(tmp_path, caplog):
     **{f"{name}_token": f"[{name.upper()}]" for name in names},
   }
   assert _read(folder).lower_case is False
-  assert not caplog.messages
-  change = {"tokenizer_class": "MecabTokenizer", "do_basic_tokenize": False}
-  change |= {"strip_accents": True}
-  _change(folder, change, "tokenizer_config.json")
-  _read(folder)
-  for name, value in change.items():
-    assert f"{name} is {value!r}, unlike" in caplog.text
-  (folder / "tokenizer_config.json").write_text("{}")
-  assert _read(folder).lower_case is True
   # A model without `lower_case` has the original's default.
   _write(folder, "encoder", vocabulary=str(vocabulary))
   settings = json.loads((folder / "tokenizer_config.json").read_text())
@@ -229,16 +215,11 @@ TRANSFORMERS_5 = {"tokenizer_class": "BertTokenizer", "backend": "tokenizers"}
 BACKEND = {"tokenizer_class": "TokenizersBackend"}
 
 
-def _write_fast(folder, settings=None, added=(), **changes):
-  """Writes a folder like transformers 5: with tokenizer.json, no vocab.txt.
-
-  `changes` has fields of the normalizer, or a complete normalizer as `new`.
-  """
+def _write_fast(folder, settings=None, lowercase=True):
+  """Writes a folder like transformers 5: with tokenizer.json, no vocab.txt."""
   _write(folder, "encoder")
-  tokenizer = tokenizer_json(WORDS, added)
-  tokenizer["normalizer"] = changes.pop("new", tokenizer["normalizer"])
-  if changes:
-    tokenizer["normalizer"] |= changes
+  tokenizer = tokenizer_json(WORDS)
+  tokenizer["normalizer"]["lowercase"] = lowercase
   (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
   if settings is not None:
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
@@ -249,7 +230,7 @@ def _write_fast(folder, settings=None, added=(), **changes):
 def test_vocabulary_and_case_of_a_folder_of_transformers_5_are_read(
   tmp_path, caplog, settings, lower
 ):
-  _write_fast(tmp_path, settings, lowercase=lower)
+  _write_fast(tmp_path, settings, lower)
   back = _read(tmp_path)
   assert back.lower_case is lower
   assert not caplog.messages
@@ -263,55 +244,34 @@ def test_vocabulary_and_case_of_a_folder_of_transformers_5_are_read(
   assert [*vocab.load(third.vocabulary)] == [*WORDS]
 
 
-def test_tokenizer_config_json_overrides_the_case_in_tokenizer_json(tmp_path):
+def test_files_of_transformers_4_override_tokenizer_json(tmp_path):
   for lower in (True, False):
-    _write_fast(tmp_path, {"do_lower_case": lower}, lowercase=not lower)
-    assert _read(tmp_path).lower_case is lower
-    _write_fast(tmp_path, {"do_lower_case": None}, lowercase=lower)
-    assert _read(tmp_path).lower_case is lower
-
-
-LOWER = [{"type": "NFD"}, {"type": "Lowercase"}, {"type": "StripAccents"}]
-NESTED = [{"type": "NFC"}, {"type": "BertNormalizer", "lowercase": False}]
+    _write_fast(tmp_path, {"do_lower_case": lower}, not lower)
+    vocab.save(WORDS, tmp_path / "vocab.txt")
+    back = _read(tmp_path)
+    assert back.lower_case is lower
+    assert back.vocabulary == str(tmp_path / "vocab.txt")
 
 
 @pytest.mark.parametrize(
-  ("change", "lower", "warning"),
+  ("settings", "is_warned"),
   [
-    ({"strip_accents": False}, True, "strip_accents is False, unlike"),
-    ({"strip_accents": True, "lowercase": False}, False, "strip_accents is T"),
-    ({"strip_accents": True}, True, None),
-    ({"handle_chinese_chars": False}, True, "tokenize_chinese_chars is False"),
-    ({"new": None}, False, "normalizer is 'None', unlike"),
-    ({"new": {"type": "Lowercase"}}, True, "normalizer is 'Lowercase', unl"),
-    ({"new": {"type": "Sequence", "normalizers": LOWER}}, True, "is 'Sequ"),
-    ({"new": {"type": "Sequence", "normalizers": NESTED}}, False, "is 'Seq"),
+    ({"tokenizer_class": "MecabTokenizer"}, True),
+    ({"tokenize_chinese_chars": False}, True),
+    ({"strip_accents": False}, True),
+    ({"strip_accents": True}, False),
+    ({"strip_accents": True, "do_lower_case": False}, True),
+    ({"strip_accents": False, "do_lower_case": False}, False),
   ],
 )
-def test_a_warning_says_how_a_normalizer_differs_from_the_original_tokenizer(
-  tmp_path, caplog, change, lower, warning
+def test_a_warning_names_a_tokenizer_unlike_the_original_one(
+  tmp_path, caplog, settings, is_warned
 ):
-  _write_fast(tmp_path, TRANSFORMERS_5, **change)
-  assert _read(tmp_path).lower_case is lower
-  assert len(caplog.messages) == bool(warning)
-  assert (warning or "") in caplog.text
-
-
-def test_added_tokens_join_the_vocabulary_and_cause_a_warning(tmp_path, caplog):
-  """A vocab.txt of transformers 4 lacks the added tokens."""
-  for words, added, name in (
-    ((), ["<ent>", "newt"], "tokenizer.json"),
-    (WORDS, ["<ent>", "newt"], "tokenizer.json"),
-    (WORDS, [], "vocab.txt"),
-  ):
-    caplog.clear()
-    _write_fast(tmp_path, TRANSFORMERS_5, added)
-    if words:
-      vocab.save(words, tmp_path / "vocab.txt")
-    vocabulary = _read(tmp_path).vocabulary
-    assert vocabulary == str(tmp_path / name)
-    assert [*vocab.load(vocabulary)] == [*WORDS, *added]
-    assert (f"added_tokens is {added}, unlike" in caplog.text) == bool(added)
+  _write_fast(tmp_path, settings)
+  _read(tmp_path)
+  name, value = next(iter(settings.items()))
+  assert (f"{name} is {value!r}, unlike" in caplog.text) == is_warned
+  assert len(caplog.messages) == is_warned
 
 
 def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
@@ -331,34 +291,27 @@ def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
   assert names == ["config.json", "model.safetensors"]
 
 
-def test_unknown_tensors_and_copies_are_skipped_unless_a_copy_differs(tmp_path):
-  _, _, tensors = _write(tmp_path, "pretraining")
-  table = tensors["bert.embeddings.word_embeddings.weight"]
+def test_unknown_tensors_and_copies_are_skipped(tmp_path):
+  bert, _, tensors = _write(tmp_path, "pretraining")
   more = {
     "bert.embeddings.position_ids": np.arange(12)[np.newaxis],
     "bert.embeddings.token_type_ids": np.zeros((1, 12), int),
-    "cls.predictions.decoder.weight": table,
+    "cls.predictions.decoder.weight": np.ones((13, 8), np.float32),
     "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
     "crf.transitions": np.zeros(3, np.float32),
   }
   save_file(tensors | more, tmp_path / "model.safetensors")
-  _change(tmp_path, {"tie_word_embeddings": False})
-  left = _read(tmp_path).skipped
-  assert {name for names in left.values() for name in names} == set(more)
-  more = {"cls.predictions.decoder.weight": table + 1}
-  save_file(tensors | more, tmp_path / "model.safetensors")
-  _fails(tmp_path, r"decoder\.weight differs from bert")
-  _change(tmp_path, {}, removed=["tie_word_embeddings"])
-  _read(tmp_path)  # by default, transformers ties the table
+  back = _read(tmp_path)
+  original.check_values(bert, back)
+  left = back.skipped.values()
+  assert {name for names in left for name in names} == set(more)
 
 
-@pytest.mark.parametrize("is_tied", [False, True])
-def test_either_of_two_tied_tensors_may_be_saved(tmp_path, is_tied):
+def test_either_of_two_tied_tensors_may_be_saved(tmp_path):
   bert, _, tensors = _write(tmp_path, "masked_lm")
   bias = tensors.pop("cls.predictions.bias")
   more = {"cls.predictions.decoder.bias": bias}
   save_file(tensors | more, tmp_path / "model.safetensors")
-  _change(tmp_path, {"tie_word_embeddings": is_tied})
   original.check_values(bert, _read(tmp_path))
 
 
@@ -382,14 +335,6 @@ def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
   np.testing.assert_array_equal(table, expected)
 
 
-def test_weights_of_integers_are_refused(tmp_path):
-  _, _, tensors = _write(tmp_path, "encoder")
-  key = "encoder.layer.0.output.dense.weight"
-  tensors[key] = (100 * tensors[key]).astype(np.int8)
-  save_file(tensors, tmp_path / "model.safetensors")
-  _fails(tmp_path, f"{key} is int8, not float: a quantiz")
-
-
 def test_shards_are_read_as_one_file(tmp_path):
   bert, _, tensors = _write(tmp_path, "masked_lm")
   (tmp_path / "left_over.safetensors").unlink()
@@ -407,7 +352,7 @@ def test_shards_are_read_as_one_file(tmp_path):
     del bert.values[name]
   original.check_values(bert, back)
   (tmp_path / names[1]).unlink()
-  _fails(tmp_path, f"{names[1]} is missing: .*index")
+  _fails(tmp_path, f"{names[1]} does not exist")
 
 
 @pytest.mark.parametrize("part", ["", "0_Transformer"])
@@ -426,7 +371,8 @@ def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
   [
     ({"quantization_config": {"bits": 8}}, "quantization_config is {'bits'"),
     ({"model_type": "gpt2"}, "model_type is 'gpt2', not 'bert'"),
-    ({"hidden_act": "silu"}, "hidden_act 'silu' is unknown"),
+    ({"hidden_act": "silu"}, "corrupt: KeyError.'silu'"),
+    ({"tie_word_embeddings": False}, "tie_word_embeddings is False"),
     ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
     ({"layer_norm_eps": 1e-5}, "layer_norm_eps is 1e-05"),
     ({"is_decoder": True}, "is_decoder is True"),
@@ -438,12 +384,6 @@ def test_a_configuration_of_another_network_is_refused(
   _write(tmp_path, "encoder")
   _change(tmp_path, change)
   _fails(tmp_path, message)
-
-
-def test_a_folder_with_an_adapter_is_refused(tmp_path):
-  (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-  assert interchange.format_of(str(tmp_path)) == "hugging_face"
-  _fails(tmp_path, r"adapter_config.json .*merge_and_unl")
 
 
 def test_a_missing_and_a_corrupt_file_are_reported(tmp_path):

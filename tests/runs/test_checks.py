@@ -1,7 +1,6 @@
 """Checks of checkpoint, vocabulary and flags before TensorFlow starts."""
 
 import json
-import re
 import shutil
 
 import numpy as np
@@ -101,8 +100,8 @@ def test_an_error_names_a_checkpoint_and_a_config_of_different_sizes(
 
 @pytest.mark.parametrize("is_recorded", [False, True])
 @pytest.mark.parametrize("field", ["num_attention_heads", "hidden_act"])
-def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_reported(
-  folder, caplog, field, is_recorded
+def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_refused(
+  folder, field, is_recorded
 ):
   """The shapes of variables show neither. run.json counts, then the file."""
   config = json.loads((folder / "bert_config.json").read_text())
@@ -115,15 +114,10 @@ def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_reported(
     (folder / "run/run.json").write_text(json.dumps([entry]))
   message = f"ckpt-3 has {field} {old}, but .* has {field} {config[field]}"
   run = str(folder / "run")
-  for flags in (
-    {"init_checkpoint": run, "do_predict": True},
-    {"output_dir": run},
-    {"output_dir": run, "do_train": True},
-  ):
-    with pytest.raises(UserError, match=message):
-      _check(folder, **flags)
-  _check(folder, init_checkpoint=run, do_train=True)  # may be intended
-  assert re.search(message, caplog.text)
+  for start in ("init_checkpoint", "output_dir"):
+    for do_train in (True, False):
+      with pytest.raises(UserError, match=message):
+        _check(folder, **{start: run, "do_train": do_train})
 
 
 def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
@@ -238,38 +232,28 @@ def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
     _check(folder, output_dir=run, program="run_ner")
 
 
-def test_a_teacher_with_a_missing_file_or_too_few_positions_is_refused(folder):
-  config = str(folder / "bert_config.json")
-  _record(folder, "run_classifier", bert_config_file=config, vocab_file="gone")
-  remedy = f"--vocab_file={folder}/gone, which is gone: restore the file, corr"
+def test_a_teacher_with_a_missing_file_is_refused(folder):
+  _record(folder, "run_classifier", bert_config_file="gone")
   flags = {"teacher": str(folder / "run"), "do_train": True}
-  with pytest.raises(FileNotFoundError, match=remedy):
+  with pytest.raises(FileNotFoundError, match=f"names {folder}/gone: copy"):
     _check(folder, **flags)
-  trained = {"bert_config_file": config, "do_lower_case": True}
-  trained["vocab_file"] = str(folder / "vocab.txt")
+  trained = {"bert_config_file": "bert_config.json", "do_lower_case": True}
+  trained["vocab_file"] = "vocab.txt"
   _record(folder, "run_classifier", **trained)
   _check(folder, **flags)
-  flags |= {"bert_config_file": f"{folder}/longer.json", "max_seq_length": 17}
-  longer = small_model.narrow(9, max_position_embeddings=17)
-  longer.to_json(flags["bert_config_file"])
-  with pytest.raises(ValueError, match=r"max_seq_length 17 exceeds max_p.* 16"):
-    _check(folder, **flags)
 
 
 def test_predicting_with_another_do_lower_case_than_in_training_is_refused(
-  folder, caplog
+  folder,
 ):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
   with pytest.raises(ValueError, match=f"{expected}: give that value"):
     _check(folder, **flags)
   _check(folder, **flags, do_train=True)
-  assert expected in caplog.text
-  caplog.clear()
   _check(folder, program="run_pretraining", **flags | {"vocab_file": None})
-  _record(folder, "run_pretraining", do_lower_case=True)
+  _record(folder, "run_pretraining", do_lower_case=None)
   _check(folder, **flags)  # the run had no --vocab_file and read records
-  assert not caplog.text
 
 
 def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
@@ -325,21 +309,6 @@ def test_a_changed_vocabulary_file_is_refused(tmp_path):
   ):
     args = arguments(*tokens)
     with raises(message):
-      model_files.check_vocabulary(args, 9, start)
+      model_files.check_vocabulary(args, start)
     with raises(message):
       trained_model.find_model(start)
-
-
-def test_a_vocabulary_much_smaller_than_the_embeddings_causes_a_warning(
-  folder, caplog
-):
-  prefix, path = str(folder / "old/model.ckpt"), folder / "given.txt"
-  table = {"bert/embeddings/word_embeddings": np.zeros((200, 1))}
-  checkpoint.write(prefix, table)
-  # A table of embeddings may have 127 more rows than the vocabulary has lines.
-  for number, is_warned in ((73, False), (72, True)):
-    path.write_text("\n".join([*TOKENS, *map(str, range(number - 6))]))
-    args = programs.arguments("run_ner", vocab_file=str(path))
-    model_files.check_vocabulary(args, 200, prefix)
-    assert ("given.txt has 72 lines, but the" in caplog.text) == is_warned
-  assert "has 200 ids: is it the right file?" in caplog.text

@@ -1,6 +1,7 @@
 """The vocabulary of a run without --vocab_file."""
 
 import re
+import shutil
 from contextlib import nullcontext
 
 import pytest
@@ -49,22 +50,8 @@ def test_vocab_txt_comes_from_the_first_of_three_folders_that_has_one(folders):
   for folder in reversed(folders):
     vocab.save(LOWER, folder / "vocab.txt")
     assert _find(folders) == f"{folder.name}/vocab.txt"
-
-
-@pytest.mark.parametrize(
-  ("more", "fits"), [(-1, False), (0, True), (127, True), (128, False)]
-)
-def test_a_vocabulary_may_have_slightly_fewer_tokens_than_the_model(
-  folders, more, fits
-):
-  vocab.save(LOWER, folders[1] / "vocab.txt")
-  assert (_find(folders, more) is not None) == fits
-
-
-def test_a_binary_vocab_txt_is_ignored(folders):
-  (folders[1] / "vocab.txt").write_bytes(b"\xff\xfe")
-  vocab.save(LOWER, folders[2] / "vocab.txt")
-  assert _find(folders) == "before/vocab.txt"
+    assert _find(folders, more=9) == f"{folder.name}/vocab.txt"
+    assert _find(folders, more=-1) is None  # too many tokens for the model
 
 
 def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
@@ -75,7 +62,8 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
     args = programs.arguments("run_pretraining", given, **flags | changes)
     return checks.vocabulary_flags(args, len(LOWER), mark)
 
-  assert recorded() == {}
+  unknown = {"vocab_file": None, "do_lower_case": None}
+  assert recorded() == unknown
   assert f"copy it into {folders[0]} to query" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
@@ -85,7 +73,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
   assert cased == {"vocab_file": path, "do_lower_case": False}
   assert recorded(vocab_file="other") == {}
   # A file with another vocabulary than the records is ignored.
-  assert recorded(mark="other") == {}
+  assert recorded(mark="other") == unknown
   mark = open_tokenizer(path).fingerprint
   assert recorded(mark=mark) == recorded()
   (folders[0] / "run.json").write_text('[{"flags": {}, "vocabulary": "m"}]')
@@ -102,12 +90,8 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
 ):
   path = folders[1] / "vocab.txt"
   vocab.save(tokens, path)
-  for flags in (
-    {"vocab_file": None, "do_lower_case": True},  # as older versions recorded
-    {"vocab_file": None, "do_lower_case": False},
-    {"vocab_file": str(path), "do_lower_case": None},
-  ):
-    entry = _entry(folders, **flags)
+  for vocab_file in (None, str(path)):
+    entry = _entry(folders, vocab_file=vocab_file, do_lower_case=None)
     args = model_files.from_record(KIND, str(folders[0]), entry, {})
     assert (args.vocab_file, args.do_lower_case) == (str(path), is_lower)
     changes = {"do_lower_case": not is_lower}
@@ -118,36 +102,26 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
   assert args.do_lower_case is not is_lower
 
 
-def test_vocab_txt_in_the_output_folder_replaces_a_missing_vocab_file(folders):
+def test_the_files_in_the_folder_of_a_run_count_more_than_run_json(folders):
   folder = str(folders[0])
-  message = f"without --vocab_file: .*copy vocab.txt into {re.escape(folder)}"
+  message = f"run.json names None: copy the file into {re.escape(folder)}"
   with pytest.raises(FileNotFoundError, match=message):
     model_files.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
-  # The missing file may have had other tokens than config/vocab.txt.
-  entry = _entry(folders, vocab_file="lost")
-  with pytest.raises(FileNotFoundError, match="lost, which is gone: restore"):
-    model_files.from_record(KIND, folder, entry, {})
-  (folders[1] / "bert_config.json").rename(folders[0] / "bert_config.json")
-  vocab.save(LOWER, folders[0] / "vocab.txt")
-  args = model_files.from_record(KIND, folder, entry, {})
-  assert args.vocab_file == f"{folder}/vocab.txt"
-  assert args.bert_config_file == f"{folder}/bert_config.json"
+  vocab.save(LOWER, folders[2] / "vocab.txt")
+  entry = _entry(folders, vocab_file="before/vocab.txt")
 
+  def check(vocabulary, config):
+    args = model_files.from_record(KIND, folder, entry, {})
+    assert args.vocab_file == f"{vocabulary}/vocab.txt"
+    assert args.bert_config_file == f"{config}/bert_config.json"
 
-def test_vocab_txt_in_the_output_folder_replaces_a_changed_vocab_file(folders):
-  vocab.save(LOWER, folders[1] / "vocab.txt")
-  entry = _entry(folders, vocab_file="config/vocab.txt")
-  mark = open_tokenizer(str(folders[1] / "vocab.txt")).fingerprint
+  check(folders[2], folders[1])
+  (folders[2] / "vocab.txt").unlink()
+  check(folders[1], folders[1])  # beside bert_config.json
+  shutil.copy(folders[1] / "bert_config.json", folder)
   vocab.save(LOWER, folders[0] / "vocab.txt")
-  for tokens, used in ((LOWER, folders[1]), (CASED, folders[0])):
-    vocab.save(tokens, folders[1] / "vocab.txt")
-    marked = entry | {"vocabulary": mark}
-    args = model_files.from_record(KIND, str(folders[0]), marked, {})
-    assert args.vocab_file == f"{used}/vocab.txt"
-  (folders[0] / "vocab.txt").unlink()
-  args = model_files.from_record(KIND, str(folders[0]), marked, {})
-  assert args.vocab_file == f"{folders[1]}/vocab.txt"  # the caller refuses it
+  check(folders[0], folders[0])
 
 
 def test_the_fingerprint_counts_more_than_a_changed_vocab_file(folders):
@@ -166,7 +140,7 @@ def test_the_fingerprint_counts_more_than_a_changed_vocab_file(folders):
       if is_right
       else pytest.raises(UserError, match="is not the vocabulary with which")
     ):
-      model_files.check_vocabulary(args, SIZE, str(folders[0]))
+      model_files.check_vocabulary(args, str(folders[0]))
 
 
 @pytest.mark.parametrize(

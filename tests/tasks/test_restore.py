@@ -55,7 +55,7 @@ def test_the_vocabulary_decides_do_lower_case_if_the_run_had_no_vocab_file(
 ):
   out = tmp_path / "out"
   _write(out, tokens)
-  flags = {"vocab_file": None, "do_lower_case": tokens is CASED}
+  flags = {"vocab_file": None, "do_lower_case": None}
   _record(out, {"program": "run_pretraining", "flags": flags})
   assert find_model(str(out)).do_lower_case == (tokens is LOWER)
   (out / "run.json").unlink()
