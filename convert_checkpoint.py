@@ -31,6 +31,7 @@ from cli.settings import Settings, check_is_new, common, flag
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
+from training import checkpoint_files
 
 # Flags that the reader of a format takes. Other readers take no flags.
 OPTIONS = {
@@ -72,13 +73,17 @@ def check_flags(settings: ConversionSettings) -> None:
   settings.check_file("bert_config_file")
   settings.check_file("vocab_file")
   files.check_writable(settings.output, "output")
-  output = settings.output
-  if files.exists(output) and not files.is_folder(output):
-    raise NotADirectoryError(f"--output={output} is a file: name a folder")
   kind = interchange.format_of(settings.input)
   target = choose_target(settings, kind)
-  if (kind, target) == (ORIGINAL, HUGGING_FACE):
-    interchange.check_config(settings.input, settings.bert_config_file)
+  is_zip = settings.input.startswith(interchange.ZIPS)
+  has_config = is_zip or settings.bert_config_file
+  if (kind, target) == (ORIGINAL, HUGGING_FACE) and not has_config:
+    prefix = checkpoint_files.find_checkpoint(settings.input)
+    name = interchange.BERT_CONFIG
+    if not checkpoint_files.file_of(prefix, "bert_config_file", name):
+      raise UserError(
+        f"there is no {name} beside {prefix}: give --bert_config_file"
+      )
 
 
 def main(settings: ConversionSettings) -> None:

@@ -121,7 +121,6 @@ def _hugging_face_hub():
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
   try:  # not in requirements-serve.txt
     import huggingface_hub.constants  # noqa: PLC0415
-    import huggingface_hub.errors  # noqa: PLC0415
     import huggingface_hub.file_download  # noqa: PLC0415
   except ImportError:
     raise UserError("a URL needs: pip install huggingface_hub") from None
@@ -133,10 +132,8 @@ def _one_line(url, page):
   try:
     yield
   except Exception as error:
-    cause, errors = error, _hugging_face_hub().errors
-    if isinstance(error, errors.LocalEntryNotFoundError):
-      cause = error.__cause__ or error  # why the Hub fell back on the cache
-    reason = " ".join(str(cause).split()) or type(cause).__name__
+    # The cause says why the Hub fell back on the cache.
+    reason = " ".join(str(error.__cause__ or error).split())
     raise UserError(
       f"{url}: cannot download {page}: check the name, the network, HF_TOKEN, "
       "HF_ENDPOINT and HF_HUB_OFFLINE, accept a model's terms on its page, and "

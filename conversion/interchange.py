@@ -61,16 +61,6 @@ def format_of(path: str) -> str:
   return MODEL_GARDEN if is_object_based(prefix) else ORIGINAL
 
 
-def check_config(path: str, config_file: str | None) -> None:
-  """Raises UserError if a local checkpoint has no configuration."""
-  if config_file or path.startswith((HUB, *ZIPS)):
-    return
-  prefix = checkpoint_files.find_checkpoint(path)
-  if not checkpoint_files.file_of(prefix, "bert_config_file", BERT_CONFIG):
-    flag = setting("bert_config_file")
-    raise UserError(f"there is no {BERT_CONFIG} beside {prefix}: give {flag}")
-
-
 def is_object_based(prefix: str) -> bool:
   """Returns True for a Model Garden checkpoint, False for any other file."""
   return GRAPH_KEY in checkpoint_files.shapes(prefix)

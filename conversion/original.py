@@ -131,7 +131,7 @@ def complete(
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
-  if for_transformers:  # with a configuration: see interchange.check_config
+  if for_transformers:  # with a configuration: see convert_checkpoint.py
     narrow = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
     bert.values |= {k: v.astype(np.float32) for k, v in narrow.items()}
     config = BertConfig.from_dict(bert.config)

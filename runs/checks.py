@@ -22,8 +22,8 @@ def check_training(settings: Training) -> None:
         "--early_stopping_patience counts evaluations: give --eval_steps, the "
         "number of steps between them"
       )
-    size, trials = settings.ensemble, settings.trials()
-    number = len(trials) * settings.num_seeds
+    size = settings.ensemble
+    number = len(settings.trials()) * settings.num_seeds
     if size > 1 and not settings.do_train:
       model_files.best_trials(settings.output_dir, size)
     elif number < size:
@@ -31,8 +31,6 @@ def check_training(settings: Training) -> None:
         f"--ensemble={size} takes the best of a sweep, but this command trains "
         f"{number}: give more values of --learning_rate, or --num_seeds"
       )
-    if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
-      raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
   check_export(settings, settings.dtype)
   check_devices(settings)
   if settings.group_by_length and settings.on_tpu:
@@ -41,8 +39,7 @@ def check_training(settings: Training) -> None:
       "one: drop --group_by_length"
     )
   steps = settings.profile_steps
-  is_span = isinstance(steps, tuple) and len(steps) == 2 and steps[0] < steps[1]
-  if steps is not None and not is_span:
+  if steps and (len(steps) != 2 or steps[0] >= steps[1]):
     raise UserError("--profile_steps: give two steps, as in 100,110")
 
 

@@ -77,7 +77,6 @@ run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of 
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
 run_classifier | do_train class_weights=x | --class_weights: 'x' is not label=weight
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
-run_classifier | do_train teacher=tuned output_dir=tuned | --teacher is --output_dir: name another
 run_classifier | do_train teacher=tuned multi_label | was trained with --multi_label=False
 run_classifier | do_train teacher=tuned do_lower_case=false | was trained with --do_lower_case=True
 run_classifier | do_train teacher=tuned {windows} | was trained with --long_text=truncate

@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
     if name in self.server.gated and (
       self.headers.get("Authorization") != "Bearer secret"
     ):
-      return self._answer(403, headers={"X-Error-Code": "GatedRepo"})
+      return self._answer(401, headers={"X-Error-Code": "GatedRepo"})
     if (files := self._files(name, revision)) is None:
       return None
     headers = {"X-Repo-Commit": revision}

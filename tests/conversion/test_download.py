@@ -156,7 +156,7 @@ def test_a_wrong_name_gives_a_one_line_error(hub, url, text):
 
 def test_a_gated_repository_needs_the_token(hub, monkeypatch):
   hub.gated.add(NAME)
-  _fails(hub, URL, "HF_TOKEN", "accept a model's terms on its page", "403")
+  _fails(hub, URL, "HF_TOKEN", "accept a model's terms on its page", "401")
   monkeypatch.setenv("HF_TOKEN", "secret")
   _convert(hub, URL)
   # Only the Hub receives the token, and not the host of the large files.

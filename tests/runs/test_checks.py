@@ -48,19 +48,6 @@ def _check(folder, *same, program="run_classifier", **changes):
     checks.check_fine_tuning(args, *same)
 
 
-@pytest.mark.parametrize("do_train", [False, True])
-def test_prediction_needs_a_checkpoint_and_an_empty_init_checkpoint_is_refused(
-  folder, do_train
-):
-  _check(folder, do_train=True)
-  _check(folder, output_dir=str(folder / "run"))
-  with pytest.raises(ValueError, match="out and no --init_checkpoint: train"):
-    _check(folder)
-  (folder / "empty").mkdir()
-  with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
-    _check(folder, init_checkpoint=str(folder / "empty"), do_train=do_train)
-
-
 @pytest.mark.parametrize("start", ["init_checkpoint", "output_dir"])
 @pytest.mark.parametrize(
   "size",
@@ -230,17 +217,6 @@ def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
   with pytest.raises(ValueError, match=r"run has a model of run_classifier\."):
     _check(folder, output_dir=run, program="run_ner")
-
-
-def test_a_teacher_with_a_missing_file_is_refused(folder):
-  _record(folder, "run_classifier", bert_config_file="gone")
-  flags = {"teacher": str(folder / "run"), "do_train": True}
-  with pytest.raises(FileNotFoundError, match=f"names {folder}/gone: copy"):
-    _check(folder, **flags)
-  trained = {"bert_config_file": "bert_config.json", "do_lower_case": True}
-  trained["vocab_file"] = "vocab.txt"
-  _record(folder, "run_classifier", **trained)
-  _check(folder, **flags)
 
 
 def test_predicting_with_another_do_lower_case_than_in_training_is_refused(

@@ -9,7 +9,6 @@ import pytest
 
 from data import labels
 from runs import checks, model_files, sweep
-from storage import UserError
 from tests import programs
 from tests.training import toy
 from training import processes, run_json
@@ -251,14 +250,6 @@ def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
   ):
     with pytest.raises(ValueError, match=message):
       checks.check_training(_flags(tmp_path, **flags))
-
-
-# Cuts in the header, after a tab, in a score, before a line end, in a score.
-@pytest.mark.parametrize("end", [3, 12, 14, -1, -3])
-def test_a_truncated_sweep_tsv_is_refused(tmp_path, end):
-  (tmp_path / "sweep.tsv").write_text("run\tvalue\na\t0.25\nbcd\t0.75\n"[:end])
-  with pytest.raises(UserError, match=r"sweep\.tsv is cut off: restore it, or"):
-    model_files.best_trials(str(tmp_path), 1)
 
 
 def test_trials_are_ranked_by_the_numeric_value_of_their_score(tmp_path):

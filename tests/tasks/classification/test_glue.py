@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from storage import UserError
 from tasks.classification import glue, named_tasks
 from tests import programs
 from tests.training import toy
@@ -236,17 +235,6 @@ def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):
   with pytest.raises(FileExistsError):
     run(_flags(tmp_path))
   assert _tasks_of_table(tmp_path) == ["CoLA"]
-
-
-def test_a_table_that_is_cut_off_is_reported(tmp_path, run):
-  _task_folders(tmp_path, "CoLA", "RTE")
-  run(_flags(tmp_path))
-  table = tmp_path / "output" / "glue.tsv"
-  text = table.read_text()
-  for end in (text.index("RTE") + 5, len(text) - 1):
-    table.write_text(text[:end])
-    with pytest.raises(UserError, match=r"glue\.tsv is cut off: restore it"):
-      glue.parts(_flags(tmp_path))
 
 
 def test_the_flag_from_mnli_starts_three_tasks_from_the_model_of_mnli(
