@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save
 
 from conversion import interchange
 from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
+from data import vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
@@ -237,7 +238,8 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
       with files.open_for_writing(os.path.join(folder, name)) as file:
         file.write(save(values, {"format": "pt"}))  # transformers needs "pt"
   if bert.vocabulary:
-    interchange.copy(bert.vocabulary, os.path.join(folder, VOCABULARY))
+    text = vocab.read_text(bert.vocabulary)
+    files.write_text(os.path.join(folder, VOCABULARY), text)
     tokenizer = {
       "tokenizer_class": "BertTokenizer",
       "do_lower_case": bert.lower_case is not False,

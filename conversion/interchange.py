@@ -4,7 +4,6 @@ import functools
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from data import labels, vocab
+from data import labels
 from storage import UserError, files, setting
 from training import checkpoint_files
 
@@ -205,14 +204,3 @@ def merge_heads(name: str, value: np.ndarray) -> np.ndarray:
   if name.endswith("/attention/output/dense/kernel"):
     return value.reshape(-1, value.shape[-1])
   return value
-
-
-def copy(source: str, target: str) -> None:
-  if target.endswith(VOCABULARY):  # the source may be a tokenizer.json
-    files.write_text(target, vocab.read_text(source))
-  elif os.path.realpath(source) != os.path.realpath(target):
-    with (
-      files.open_for_reading(source) as original,
-      files.open_for_writing(target) as file,
-    ):
-      shutil.copyfileobj(original, file)

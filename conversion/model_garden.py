@@ -125,16 +125,13 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
     )
   bert = CanonicalModel(prefix)
   bert.vocabulary = checkpoint_files.sibling_file(prefix, VOCABULARY)
-  keys, head = _encoder_keys(prefix, encoder), _head_keys(root)
-  unused = shapes.keys() - {GRAPH_KEY, *keys.values(), *head.values()}
-  for name in keys.keys() & head.keys():
-    bert.skip(keys[name], "replaced by the head's own pooler")
-  for key in sorted(unused):
+  # A head may have its own pooler, which replaces the encoder's.
+  keys = _encoder_keys(prefix, encoder) | _head_keys(root)
+  for key in sorted(shapes.keys() - {GRAPH_KEY, *keys.values()}):
     is_state = _TRAINING.search(key)
     bert.skip(key, "of the training's state" if is_state else _UNKNOWN)
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
-  keys |= head
   for name, key in keys.items():
     value = reader.get_tensor(key)
     is_head = name.endswith("output_weights")  # [L, H]

@@ -92,7 +92,8 @@ def write(bert: CanonicalModel, folder: str) -> str:
   if bert.vocabulary:
     copies[VOCABULARY] = bert.vocabulary
   for name, path in copies.items():
-    interchange.copy(path, os.path.join(folder, name))
+    text = vocab.read_text(path)  # also converts a tokenizer.json
+    files.write_text(os.path.join(folder, name), text)
   # The folder may have files of an earlier model.
   written = {BERT_CONFIG: bert.config, labels.FILE_NAME: bert.labels} | copies
   optional = interchange.FILES[interchange.ORIGINAL][2:]
@@ -109,8 +110,8 @@ def complete(
   """Checks a model's values, configuration, vocabulary and labels.
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
-  adds checks for a Hugging Face folder, and casts float16 to float32. Raises
-  UserError that names the part that is wrong.
+  adds checks for a Hugging Face folder. Raises UserError that names the part
+  that is wrong.
   """
   is_named = bert.labels and "output_bias" in bert.values
   if is_named and len(bert.labels) != bert.num_labels:
@@ -132,8 +133,6 @@ def complete(
   if do_lower_case is not None:
     bert.lower_case = do_lower_case
   if for_transformers:  # with a configuration: see convert_checkpoint.py
-    narrow = {k: v for k, v in bert.values.items() if v.dtype == np.float16}
-    bert.values |= {k: v.astype(np.float32) for k, v in narrow.items()}
     config = BertConfig.from_dict(bert.config)
     if config.attention != "bidirectional" or config.add_bilstm:
       raise UserError(

@@ -59,7 +59,7 @@ def check_devices(settings: Devices) -> None:
 def check_export(settings: Export, dtype: str) -> None:
   """Checks the flags of an export; raises ValueError or OSError."""
   names = settings.export_format
-  if not names or not {*names} <= {*FORMATS}:
+  if not {*names} <= {*FORMATS}:
     raise UserError(
       f"--export_format={','.join(names)}: give one or more of "
       f"{', '.join(FORMATS)}, with commas between them"

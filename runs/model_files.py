@@ -155,7 +155,7 @@ def check_vocabulary(settings: Tokens, start: str | None) -> None:
   entry = checkpoint_files.run_of(start)
   if trained_model.is_other(entry, tokenizer):
     raise trained_model.other_vocabulary(path, start)
-  own = trained_model.file_of(start, "vocab_file")
+  own = trained_model.file_of(start, entry, "vocab_file")
   if own and "vocabulary" not in entry:
     known = tokenization.open_tokenizer(own).vocab
     vocab.check_same(tokenizer.vocab, known, path, own)
@@ -221,21 +221,16 @@ def _checked(flag: Flag, value):
 
 
 def _existing_file(folder, entry, name, values):
-  """Finds a run's file: in the folder, or else at the path in the entry."""
-  file = trained_model.sibling(folder, name)
-  path = run_json.path_of(entry, name)
-  if not file and path and files.exists(path):
-    file = path
+  file = trained_model.file_of(folder, entry, name)
   if not file and name == "vocab_file":
     size = BertConfig.from_json(values["bert_config_file"]).vocab_size
     file = trained_model.find_vocabulary(folder, entry, size)
   if file:
     return file
-  record = os.path.join(folder, run_json.NAME)
   raise FileNotFoundError(
-    f"{folder} has no file for --{name}, and {record} names {path}: copy the "
-    f"file into {folder}, or name it, as in Predictor({folder!r}, {name}=...) "
-    f"or predictor.py --{name}=..."
+    f"{folder} has no file for --{name}, and {run_json.NAME} in it names "
+    f"{run_json.path_of(entry, name)}: copy the file into {folder}, or name "
+    f"it, as in Predictor({folder!r}, {name}=...)"
   )
 
 

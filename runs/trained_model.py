@@ -8,7 +8,7 @@ from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions
-from storage import UserError
+from storage import UserError, files
 from training import checkpoint_files, run_json
 
 
@@ -35,11 +35,11 @@ def find_model(path: str) -> ModelFiles:
   prefix = checkpoint_files.find_checkpoint(path)
   entry = checkpoint_files.run_of(prefix)
   remedy = f"beside {prefix}: copy the model's file there"
-  config_file = file_of(prefix, "bert_config_file")
+  config_file = file_of(prefix, entry, "bert_config_file")
   if not config_file:
     raise FileNotFoundError(f"there is no bert_config.json {remedy}")
   config = BertConfig.from_json(config_file)
-  vocab_file = file_of(prefix, "vocab_file")
+  vocab_file = file_of(prefix, entry, "vocab_file")
   vocab_file = vocab_file or find_vocabulary(prefix, entry, config.vocab_size)
   if not vocab_file:
     raise FileNotFoundError(f"there is no vocab.txt {remedy}")
@@ -70,18 +70,17 @@ def sibling(path: str, flag: str) -> str | None:
 
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
   """
-  paths = (checkpoint_files.sibling_file(path, name) for name in _names(flag))
+  is_vocabulary = flag == "vocab_file"
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
+  paths = (checkpoint_files.sibling_file(path, name) for name in names)
   return next(filter(None, paths), None)
 
 
-def file_of(path: str, flag: str) -> str | None:
-  """Path from `sibling`, or else from the checkpoint's run.json."""
-  return checkpoint_files.file_of(path, flag, *_names(flag))
-
-
-def _names(flag):
-  is_vocabulary = flag == "vocab_file"
-  return tokenization.names() if is_vocabulary else ["bert_config.json"]
+def file_of(path: str, entry: Mapping, flag: str) -> str | None:
+  """Path from `sibling`, or else from an entry of run.json, if it exists."""
+  named = run_json.path_of(entry, flag)
+  is_there = named and files.exists(named)
+  return sibling(path, flag) or (named if is_there else None)
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from modeling import models
 from tests import shared, small_model
@@ -104,18 +104,6 @@ def test_a_keras_hub_preset_is_converted_to_the_original_and_hugging_face(
     assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
   tokenizer = json.loads((converted / "tokenizer_config.json").read_text())
   assert tokenizer["do_lower_case"] is False
-
-
-def test_a_checkpoint_in_float16_becomes_a_folder_in_float32(runs, tmp_path):
-  reader = checkpoint.open_reader(str(runs / "bert"))
-  half = {name: np.float16(reader[name]) for name in reader.shapes}
-  checkpoint.write(str(tmp_path / "half"), half)
-  flags = {"bert_config_file": runs / "bert" / "bert_config.json"}
-  flags |= {"vocab_file": runs / "bert" / "vocab.txt"}
-  flags |= {"input": tmp_path / "half", "output": tmp_path / "folder"}
-  assert "variables with the same bits" in run("convert_checkpoint", **flags)
-  tensors = load_file(tmp_path / "folder" / "model.safetensors")
-  assert {tensor.dtype for tensor in tensors.values()} == {np.dtype("float32")}
 
 
 # Flags and the error. % stands for PRESET, & for the folder of the fixture

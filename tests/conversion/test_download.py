@@ -144,8 +144,8 @@ def test_weights_with_a_wrong_hash_are_refused_and_downloaded_again(hub):
 @pytest.mark.parametrize(
   ("url", "text"),
   [
-    ("hf://acme/none", "404 Client Error"),
-    (f"hf://{NAME}@v9", "404 Client Error"),
+    ("hf://acme/none", "404 Not Found"),
+    (f"hf://{NAME}@v9", "404 Not Found"),
     ("hf://acme/-bert", "Repo id must"),
     ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
   ],

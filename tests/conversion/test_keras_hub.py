@@ -103,28 +103,11 @@ def _edit(preset, change):
   path.write_text(json.dumps(described))
 
 
-def test_twelve_blocks_keep_their_order(preset):
-  (preset / "task.json").unlink()
-  _edit(preset, lambda c: c["config"].update(num_layers=12))
-  bias = "_feedforward_output_dense/vars/1"
-  with h5py.File(preset / "model.weights.h5", "r+") as file:
-    for i in range(2, 12):
-      block = f"layers/transformer_encoder_{i}"
-      file.copy("layers/transformer_encoder_1", block)
-      file[f"{block}/{bias}"][:] = i
-  values = keras_hub.read(str(preset)).values
-  for i in range(2, 12):
-    assert np.all(values[f"bert/encoder/layer_{i}/output/dense/bias"] == i)
-
-
 def test_the_configuration_has_the_dropout_of_the_preset(preset):
   _edit(preset, lambda c: c["config"].update(dropout=0.25))
   config = keras_hub.read(str(preset)).config
   for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
     assert config[name] == 0.25
-
-
-MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +116,7 @@ MISSING = "transformer_encoder_2/self_attention_layer/query_dense/vars/0"
     (lambda c: c.update(class_name="Roberta"), "Roberta, not a BertBackbone"),
     (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
     (lambda c: c["config"].update(vocabulary_size=9), "corrupt: KeyError.21"),
-    (lambda c: c["config"].update(num_layers=10**15), f"KeyError.*{MISSING}"),
+    (lambda c: c["config"].update(num_layers=3), "KeyError.*_encoder_2/"),
   ],
 )
 def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
@@ -144,16 +127,9 @@ def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
     keras_hub.read(str(preset))
 
 
-def test_missing_and_corrupt_files_are_reported(preset):
-  weights = preset / "model.weights.h5"
-  weights.write_bytes(b"no HDF5")
+def test_corrupt_weights_are_reported(preset):
+  (preset / "model.weights.h5").write_bytes(b"no HDF5")
   with pytest.raises(ValueError, match=r"preset is not laid out .* OSError"):
-    keras_hub.read(str(preset))
-  weights.unlink()
-  with pytest.raises(FileNotFoundError, match=r"model\.weights\.h5"):
-    keras_hub.read(str(preset))
-  (preset / "config.json").unlink()
-  with pytest.raises(FileNotFoundError, match=r"cannot read .*config\.json"):
     keras_hub.read(str(preset))
 
 

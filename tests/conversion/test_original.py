@@ -94,22 +94,6 @@ def test_write_removes_files_of_an_earlier_model(tmp_path):
   assert not any((tmp_path / path).exists() for path in stale)
 
 
-@pytest.mark.parametrize("labels", [("a", "a"), ("a\nb", "c")])
-def test_labels_that_labels_txt_cannot_hold_are_refused(tmp_path, labels):
-  bert = CanonicalModel("x", VALUES, labels=labels)
-  with pytest.raises(ValueError, match=r"occurs twice|cannot be a line"):
-    original.write(bert, str(tmp_path))
-  assert not [*tmp_path.iterdir()]
-
-
-def test_the_vocabulary_may_already_be_in_the_output_folder(tmp_path):
-  bert = original.read(_checkpoint(tmp_path))
-  (tmp_path / "vocab.txt").write_text("a\n")
-  bert.vocabulary = str(tmp_path / "vocab.txt")
-  original.write(bert, str(tmp_path))
-  assert (tmp_path / "vocab.txt").read_text() == "a\n"
-
-
 @pytest.mark.parametrize("config", ["", '{"vocab_size": 2}'])
 def test_a_vocabulary_that_changed_since_training_is_refused(tmp_path, config):
   path = tmp_path / "named.txt"
@@ -175,11 +159,6 @@ def test_an_error_names_the_variable_or_setting_that_write_changed(back, wrong):
   message = f"not written faithfully to x: {wrong}$"
   with pytest.raises(ValueError, match=message):
     original.check_values(_bert(), back)
-
-
-def test_the_check_of_a_written_model_accepts_equal_values_even_nan():
-  nan = {"a": np.full(2, np.nan, np.float32)}
-  original.check_values(_bert(**nan), _bert(SMALL | {"more": 1}, **nan))
 
 
 def _canonical(model):
@@ -307,20 +286,3 @@ def test_drop_head_removes_labels_and_thresholds():
   assert (bert.labels, bert.thresholds) == ((), {})
   [names] = bert.skipped.values()
   assert names == ["output_bias", "output_weights"]
-
-
-@pytest.mark.parametrize(
-  ("name", "shape", "expected"),
-  [
-    ("b/attention/self/query/kernel", (6, 2, 3), (6, 6)),
-    ("b/attention/self/key/bias", (2, 3), (6,)),
-    ("b/attention/output/dense/kernel", (2, 3, 6), (6, 6)),
-    ("b/attention/output/dense/bias", (6,), (6,)),
-    ("b/output/dense/kernel", (9, 6), (9, 6)),
-  ],
-)
-def test_the_two_axes_of_heads_and_units_become_one_axis(name, shape, expected):
-  value = np.arange(np.prod(shape)).reshape(shape)
-  joined = interchange.merge_heads(name, value)
-  assert joined.shape == expected
-  np.testing.assert_array_equal(joined.ravel(), value.ravel())

@@ -1,7 +1,6 @@
 """Checks of checkpoint, vocabulary and flags before TensorFlow starts."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -76,13 +75,9 @@ def test_an_error_names_a_checkpoint_and_a_config_of_different_sizes(
   path.write_text(json.dumps(config | size))
   old = " and ".join(f"{name} {config[name]}" for name in size)
   new = " and ".join(f"{name} {value}" for name, value in size.items())
-  with pytest.raises(UserError) as caught:
+  message = f"model.ckpt-3 has {old}, but .*{path} has {new}: take the bert_con"
+  with pytest.raises(UserError, match=message):
     _check(folder, **flags)
-  assert str(caught.value) == (
-    f"the checkpoint {folder}/run/model.ckpt-3 has {old}, but "
-    f"--bert_config_file={path} has {new}: take the bert_config.json that "
-    "came with the checkpoint"
-  )
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
@@ -183,29 +178,19 @@ def test_a_checkpoint_in_output_dir_is_preferred_to_init_checkpoint(folder):
 
 
 @pytest.mark.parametrize("do_train", [False, True])
-@pytest.mark.parametrize("listing", [None, b"", b"\0\0", b'x: "model.ckpt-3"'])
+@pytest.mark.parametrize("listing", [None, b"", b'x: "model.ckpt-3"'])
 def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
   folder, listing, do_train
 ):
   run = folder / "run"
-  (run / "model.ckpt-20.index").touch()
-  _check(folder, output_dir=str(run), do_train=do_train)
   (run / "checkpoint").unlink()
   if listing is not None:
     (run / "checkpoint").write_bytes(listing)
-  with pytest.raises(
-    UserError, match=r'line.*_path: "model.ckpt-20"\. To train'
-  ):
+  with pytest.raises(UserError, match=r'line.*_path: "model.ckpt-3"'):
     _check(folder, output_dir=str(run), do_train=do_train)
-  for name in ("model.ckpt-3", "model.ckpt-20"):
-    (run / f"{name}.index").rename(run / "model.ckpt-0.index")
   # A run that is killed early may leave model.ckpt-0 unlisted.
+  (run / "model.ckpt-3.index").rename(run / "model.ckpt-0.index")
   _check(folder, output_dir=str(run), do_train=True)
-  shared.touch_checkpoint(run / "best", "model.ckpt-7")
-  _check(folder, output_dir=str(run), do_train=True)
-  (run / "model.ckpt-0.index").rename(run / "model.ckpt-9.index")
-  with pytest.raises(UserError, match=r"run has model\.ckpt-9, but its file"):
-    _check(folder, output_dir=str(run), do_train=True)
 
 
 def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
@@ -239,25 +224,16 @@ def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   _check(folder, output_dir=run, vocab_file=str(other))
   _record(folder, "run_classifier", vocab_file="vocab.txt")
   _check(folder, output_dir=run)
+  shallow = {"init_checkpoint": f"{run},{run}", "attention": "shallow"}
   for start in (
     {"output_dir": run},
     {"init_checkpoint": run},
     {"output_dir": run, "init_checkpoint": "gone"},  # output_dir has priority
+    shallow | {"do_train": True},
   ):
     with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
       _check(folder, vocab_file=str(other), **start)
-  both = {"init_checkpoint": f"{folder / 'left'},{run}", "attention": "shallow"}
-  shutil.copytree(run, folder / "left")
-  record = folder / "left/run.json"
-  record.write_text(record.read_text().replace("vocab.txt", "unknown.txt"))
-  _check(folder, do_train=True, **both)
-  with pytest.raises(ValueError, match=r"line 6 is 'b', but 'a' in .*vocab"):
-    _check(folder, do_train=True, vocab_file=str(other), **both)
-  # Without the recorded vocabulary there is nothing to compare with.
-  vocabulary = (folder / "vocab.txt").rename(folder / "moved.txt")
-  _check(folder, output_dir=run, vocab_file=str(other))
   # vocab.txt in the run's folder overrides the file that run.json names.
-  vocabulary.rename(folder / "vocab.txt")
   other.rename(folder / "run/vocab.txt")
   with pytest.raises(UserError, match=r"is not the vocabulary of the model"):
     _check(folder, output_dir=run)

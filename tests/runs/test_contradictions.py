@@ -55,7 +55,6 @@ CASES = [
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
   (EXPORTS, EXPORT | TFLITE, None),
-  (EXPORTS, EXPORT | {"export_format": []}, "give one or more of"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
   (EXPORTS, {"export_format": ["onnx"]}, "=onnx: give one or"),
   (LONG_TEXTS, {}, None),
