@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape, glob
-from itertools import islice
 from tempfile import TemporaryDirectory
 
 from absl import logging
@@ -147,12 +146,9 @@ def _without_safetensors(url, name):
   api = _hugging_face_hub().HfApi()
   with suppress(Exception):  # the remedy below works without network
     pulls = api.get_repo_discussions(name, discussion_type="pull_request")
-    titled = (pull for pull in pulls if "safetensors" in pull.title.lower())
-    for pull in islice(titled, 5):
-      revision = f"refs/pr/{pull.num}"
-      if "model.safetensors" in api.list_repo_files(name, revision=revision):
-        by = f"{pull.title!r}, proposed by {pull.author}"
-        return f"{text}take {HUB}{name}@{revision} ({by})"
+    pull = next(x for x in pulls if "safetensors" in x.title.lower())
+    by = f"{pull.title!r}, proposed by {pull.author}"
+    return f"{text}take {HUB}{name}@refs/pr/{pull.num} ({by})"
   return (
     f"{text}take the zip of its authors, or load it with transformers, save it "
     "with safe_serialization=True and name that folder"

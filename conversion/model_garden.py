@@ -51,8 +51,6 @@ _LINEAR = {
   "classifier": "",
 }
 _UNKNOWN = "of no layer that the original has"
-# Matches the keys of slots and counters.
-_TRAINING = re.compile(r"OPTIMIZER_SLOT|^(optimizer|save_counter|global_step)/")
 _EMBEDDINGS = "word_embeddings", "position_embeddings", "token_type_embeddings"
 _TABLE = "bert/embeddings/word_embeddings"
 _DO_LOWER_CASE = "do_lower_case/.ATTRIBUTES/VARIABLE_VALUE"
@@ -128,8 +126,7 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
   # A head may have its own pooler, which replaces the encoder's.
   keys = _encoder_keys(prefix, encoder) | _head_keys(root)
   for key in sorted(shapes.keys() - {GRAPH_KEY, *keys.values()}):
-    is_state = _TRAINING.search(key)
-    bert.skip(key, "of the training's state" if is_state else _UNKNOWN)
+    bert.skip(key, _UNKNOWN)
   if any("classifier/kernel" in node for node in root.walk()):
     bert.head = "tagging"
   for name, key in keys.items():
