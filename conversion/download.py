@@ -106,11 +106,8 @@ def converted(url: str) -> tuple[str, bool | None]:
     with TemporaryDirectory(dir=cache.parent) as partial:
       folder = os.path.join(partial, "bert")
       original.write(bert, folder)
-      try:
+      if not os.listdir(cache):  # another process may have been first
         os.rename(folder, cache)
-      except OSError:
-        if not os.listdir(cache):  # otherwise another process was first
-          raise
   folder, *_ = hugging_face.read_config(source)
   return str(cache), hugging_face.lower_case(folder)
 

@@ -78,6 +78,7 @@ _TOKENIZERS = (
 ).split()
 _ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
+# {copy: variable}. The original ties both.
 _TIED = {
   "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
   "cls.predictions.decoder.bias": "cls.predictions.bias",
@@ -114,7 +115,10 @@ def read(folder: str) -> CanonicalModel:
     bert.labels = labels  # not the placeholders LABEL_0, LABEL_1, ...
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
-  _drop_copies(bert, tensors)
+  for key, source in _TIED.items():
+    if key in tensors:
+      value = tensors.pop(key)
+      tensors.setdefault(source, value)  # a file may lack `source`
   named = settings.get("architectures") or ()
   heads = (key for key, head in HEADS.items() if head.architecture in named)
   bert.head = next(heads, None)
@@ -124,11 +128,12 @@ def read(folder: str) -> CanonicalModel:
     tensors.pop("classifier.bias", None)  # the same for all choices
   for key, value in tensors.items():
     name = original_name(key)
-    if name.startswith("bert/") or name in interchange.HEAD_VARIABLES:
+    is_known = name.startswith("bert/") or name in interchange.HEAD_VARIABLES
+    if is_known and not _CONSTANTS.search(name):
       value = value.astype(np.float32)
       bert.values[name] = value.T if name.endswith("/kernel") else value
     else:
-      bert.skip(key, "of no head that the original has")
+      bert.skip(key, "that the original does not have")
   if files.exists(path := os.path.join(folder, UNUSED_WEIGHTS)):
     bert.values |= _read_tensors(path)
   if "output_bias" not in bert.values:
@@ -208,17 +213,6 @@ def _unwrapped(tensors):
   name = next((name for name in tensors if name.endswith(end)), end)
   prefix = name.removesuffix(end).removesuffix("bert.")
   return {name.removeprefix(prefix): tensors[name] for name in tensors}
-
-
-def _drop_copies(bert, tensors):
-  for key, source in _TIED.items():
-    if key in tensors:
-      value = tensors.pop(key)
-      tensors.setdefault(source, value)  # a file may lack `source`
-      bert.skip(key, f"tied to {source}")
-  for key in filter(_CONSTANTS.search, list(tensors)):
-    del tensors[key]
-    bert.skip(key, "a constant")
 
 
 def write(bert: CanonicalModel, folder: str, head: str) -> None:

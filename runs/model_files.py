@@ -153,8 +153,7 @@ def check_vocabulary(settings: Tokens, start: str | None) -> None:
     return
   path, tokenizer = settings.needed("vocab_file"), settings.tokenizer
   entry = checkpoint_files.run_of(start)
-  if trained_model.is_other(entry, tokenizer):
-    raise trained_model.other_vocabulary(path, start)
+  trained_model.check_fingerprint(entry, tokenizer, start)
   own = trained_model.file_of(start, entry, "vocab_file")
   if own and "vocabulary" not in entry:
     known = tokenization.open_tokenizer(own).vocab
@@ -193,8 +192,8 @@ def from_record(
     if name not in changes:
       values[name] = _existing_file(folder, entry, name, values)
   if values.get("do_lower_case", True) is None:
-    case = trained_model.lower_cases(values["vocab_file"])
-    values["do_lower_case"] = case
+    tokens = tokenization.open_tokenizer(values["vocab_file"]).vocab
+    values["do_lower_case"] = tokenization.doubt_case(tokens, True) is None
   inputs = {"init_checkpoint", "data_dir", "train_file"}
   values |= {"output_dir": folder, **dict.fromkeys(inputs - changes.keys())}
   own = {name: values[name] for name in known}

@@ -43,26 +43,23 @@ def find_model(path: str) -> ModelFiles:
   vocab_file = vocab_file or find_vocabulary(prefix, entry, config.vocab_size)
   if not vocab_file:
     raise FileNotFoundError(f"there is no vocab.txt {remedy}")
-  if is_other(entry, open_tokenizer(vocab_file)):
-    raise other_vocabulary(vocab_file, prefix)
+  tokenizer = open_tokenizer(vocab_file)
+  check_fingerprint(entry, tokenizer, prefix)
   lower_case = entry["flags"].get("do_lower_case")
   if lower_case is None:
-    lower_case = lower_cases(vocab_file)
+    lower_case = doubt_case(tokenizer.vocab, True) is None
   config = replace(config, **extensions(entry["flags"]))
   return ModelFiles(prefix, config_file, vocab_file, lower_case, config)
 
 
-def is_other(entry: Mapping, tokenizer: Tokenizer) -> bool:
-  """True if an entry of run.json has another vocabulary's fingerprint."""
+def check_fingerprint(entry: Mapping, tokenizer: Tokenizer, start: str) -> None:
+  """Raises UserError if a vocabulary lacks the fingerprint in run.json."""
   mark = entry.get("vocabulary")
-  return mark is not None and not tokenizer.fits(mark)
-
-
-def other_vocabulary(path: str, start: str) -> UserError:
-  return UserError(
-    f"{path} is not the vocabulary with which {start} was trained: give that "
-    "file, or copy it into the model's folder"
-  )
+  if mark and not tokenizer.fits(mark):
+    raise UserError(
+      f"{tokenizer.vocab_file} is not the vocabulary with which {start} was "
+      "trained: give that file, or copy it into the model's folder"
+    )
 
 
 def sibling(path: str, flag: str) -> str | None:
@@ -91,16 +88,12 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   `entry` names. `entry` comes from run.json. The vocabulary's fingerprint in
   it, if any, must match.
   """
+  mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
   for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
     if file := path and sibling(path, "vocab_file"):
       tokenizer = open_tokenizer(file)
-      fits = len(tokenizer.vocab) <= vocab_size
-      if fits and not is_other(entry, tokenizer):
+      is_small = len(tokenizer.vocab) <= vocab_size
+      if is_small and (not mark or tokenizer.fits(mark)):
         return file
   return None
-
-
-def lower_cases(vocab_file: str) -> bool:
-  """True if the tokens of a vocabulary show that texts are lower-cased."""
-  return doubt_case(open_tokenizer(vocab_file).vocab, True) is None
