@@ -81,9 +81,7 @@ def check_flags(settings: ConversionSettings) -> None:
     prefix = checkpoint_files.find_checkpoint(settings.input)
     name = interchange.BERT_CONFIG
     if not checkpoint_files.file_of(prefix, "bert_config_file", name):
-      raise UserError(
-        f"there is no {name} beside {prefix}: give --bert_config_file"
-      )
+      raise UserError(f"no {name} beside {prefix}: give --bert_config_file")
 
 
 def main(settings: ConversionSettings) -> None:
@@ -107,8 +105,7 @@ def main(settings: ConversionSettings) -> None:
     original.complete(
       bert, settings.vocab_file, settings.do_lower_case, target == HUGGING_FACE
     )
-    # --strip_optimizer also works for a model with an unknown head.
-    head = "encoder"
+    head = "encoder"  # --strip_optimizer needs no known head
     if not settings.strip_optimizer:
       head = interchange.head_of(bert, settings.head)
     original.check_variables(bert, head)
@@ -141,9 +138,8 @@ def choose_target(settings: ConversionSettings, kind: str) -> str:
     raise UserError(f"--head={settings.head} is for a Hugging Face --output")
   for name in OPTIONS[ORIGINAL]:
     if settings[name] and name not in OPTIONS.get(kind, ()):
-      raise UserError(
-        f"--{name} does not go with the format of --input={settings.input}"
-      )
+      text = f"does not go with the format of --input={settings.input}"
+      raise UserError(f"--{name} {text}")
   if not settings.overwrite:
     names = interchange.FILES[target]
     check_is_new(*(os.path.join(settings.output, x) for x in names))

@@ -204,7 +204,7 @@ split_sentences | source=wikipedia | text, line 1: 'red sky blue' is not within 
 convert_checkpoint | input=hf://a/b/c | hf://a/b/c: write hf://ORGANIZATION/NAME, or hf://ORG
 convert_checkpoint | input=gone | no checkpoint at 'gone'
 convert_checkpoint | input=data | no checkpoint in the folder data: it has dev.tsv, test.tsv, train.tsv; expected
-convert_checkpoint | input=alone | there is no bert_config.json beside alone/a.ckpt: give --bert_config_file
+convert_checkpoint | input=alone | no bert_config.json beside alone/a.ckpt: give --bert_config_file
 convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json exists already
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already

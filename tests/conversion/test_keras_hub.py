@@ -103,13 +103,6 @@ def _edit(preset, change):
   path.write_text(json.dumps(described))
 
 
-def test_the_configuration_has_the_dropout_of_the_preset(preset):
-  _edit(preset, lambda c: c["config"].update(dropout=0.25))
-  config = keras_hub.read(str(preset)).config
-  for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-    assert config[name] == 0.25
-
-
 @pytest.mark.parametrize(
   ("change", "message"),
   [

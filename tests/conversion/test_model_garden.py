@@ -244,7 +244,7 @@ def test_a_checkpoint_of_model_gardens_converter_is_converted_back(
     np.testing.assert_array_equal(value, values[name])
 
 
-def test_bert_config_json_and_vocab_txt_beside_a_checkpoint_are_read(tmp_path):
+def test_bert_config_json_and_vocab_txt_of_a_checkpoint_are_read(tmp_path):
   prefix = _save(tmp_path, model=_functional())
   config = model_garden.read(prefix).config
   assert config["hidden_act"] == "gelu"

@@ -224,7 +224,9 @@ def test_a_vocabulary_must_equal_the_vocabulary_of_the_training(folder):
   _check(folder, output_dir=run, vocab_file=str(other))
   _record(folder, "run_classifier", vocab_file="vocab.txt")
   _check(folder, output_dir=run)
-  shallow = {"init_checkpoint": f"{run},{run}", "attention": "shallow"}
+  shared.touch_checkpoint(folder / "left", "x")
+  both = f"{folder / 'left'},{run}"
+  shallow = {"init_checkpoint": both, "attention": "shallow"}
   for start in (
     {"output_dir": run},
     {"init_checkpoint": run},
