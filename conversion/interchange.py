@@ -57,12 +57,8 @@ def format_of(path: str) -> str:
     if any(files.exists(os.path.join(path, mark)) for mark in marks):
       return name
   prefix = checkpoint_files.find_checkpoint(path)
-  return MODEL_GARDEN if is_object_based(prefix) else ORIGINAL
-
-
-def is_object_based(prefix: str) -> bool:
-  """Returns True for a Model Garden checkpoint, False for any other file."""
-  return GRAPH_KEY in checkpoint_files.shapes(prefix)
+  has_objects = GRAPH_KEY in checkpoint_files.shapes(prefix)
+  return MODEL_GARDEN if has_objects else ORIGINAL
 
 
 def names_path(read: Callable) -> Callable:

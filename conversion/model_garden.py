@@ -245,7 +245,7 @@ def read_module(folder: str, config_file: str | None = None) -> CanonicalModel:
   nodes = list(graph.graph_def.node)
   for function in graph.graph_def.library.function:
     nodes += function.node_def
-  if interchange.is_object_based(prefix):
+  if GRAPH_KEY in checkpoint_files.shapes(prefix):
     bert = read(prefix, config_file)
     reader = tf.train.load_checkpoint(prefix)
     if reader.has_tensor(_DO_LOWER_CASE):

@@ -102,7 +102,7 @@ def test_a_converted_encoder_computes_equal_outputs(tmp_path, make, name):
   encoder(garden_inputs())
   _randomize(encoder)
   prefix = _save(tmp_path, **{name: encoder})
-  assert interchange.is_object_based(prefix)
+  assert interchange.format_of(prefix) == "Model Garden"
   result, bert = _outputs(prefix, "encoder")
   expected = encoder(garden_inputs())
   for output in ("sequence_output", "pooled_output"):
@@ -292,4 +292,4 @@ def test_a_truncated_file_or_an_unsupported_model_is_refused(
 
 def test_a_checkpoint_of_named_variables_is_not_of_model_garden(tmp_path):
   checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
-  assert not interchange.is_object_based(str(tmp_path / "a.ckpt"))
+  assert interchange.format_of(str(tmp_path / "a.ckpt")) == "original"
