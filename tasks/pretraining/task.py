@@ -42,7 +42,7 @@ def pretrain(settings: Settings) -> None:
   if settings.do_train or settings.do_eval:
     is_chief = processes.is_chief()
     with run.scope():
-      # Only the chief looks for corrupt records. The other workers wait.
+      # Only the chief copies files with corrupt records. The others wait.
       if not is_chief:
         run_folder.wait_for_chief()
       eval_set = eval_data(settings, run.config)
