@@ -85,12 +85,10 @@ def _count_source(settings: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(is_lower, limit)
   text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
-  for doubt in documents.doubt_of_signs(sample, "lines"):
+  for doubt in documents.doubt_of_json(sample):
     logging.warning("%s: %s", settings.input_file, doubt)
   if is_lower:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
-  else:
-    vocab_checks.warn_of_decomposed(sample, settings.input_file)
   if settings.runner:
     from data.pretraining import beam  # optional dependency
 

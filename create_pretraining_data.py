@@ -63,16 +63,7 @@ def main(settings: RecordSettings) -> None:
   )
   tokenizer.check(*config.instance_config.tokens)
   tokenization.warn_of_case(tokenizer)
-  ids = tokenizer.vocab
-  last_line = max(ids, key=ids.__getitem__)
-  if settings.masking == "static" and not last_line:
-    text = "%s ends with a blank line, which counts as a word, as in the "
-    text += "original: a model may lack the id of this word. Remove the line"
-    logging.warning(text, settings.vocab_file)
-  # With workers a document ends with its file. One process continues it in the
-  # next file, as the original does.
-  ends = [""] if settings.num_workers or settings.runner else []
-  sample = [*vocab_checks.sample(inputs, config.text_format.lines, ends)]
+  sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)
   words, length = tokenizer.words, settings.max_seq_length
   is_prose = config.text_format.is_prose

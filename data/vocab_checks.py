@@ -25,16 +25,14 @@ _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
 
 def sample(
-  paths: Sequence[str],
-  read: Callable[[str], Iterable[str]],
-  ends: Sequence[str] = (),
+  paths: Sequence[str], read: Callable[[str], Iterable[str]]
 ) -> Iterable[str]:
-  """Yields the first lines of some files, and `ends` after a complete file."""
+  """Yields the first lines of some files, and "" after a complete file."""
   # A pipe can be read only once.
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
   some = regular[:_FILES]
   number = _TEXTS // max(len(some), 1)
-  texts = (islice(chain(read(path), ends), number) for path in some)
+  texts = (islice(chain(read(path), [""]), number) for path in some)
   return chain.from_iterable(texts)
 
 

@@ -20,9 +20,7 @@ from data.features import Masking
 from data.pretraining import documents, instances
 from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
-from storage import Progress, files, num_wide, setting, tfrecord, workers
-
-_MANY = 500  # with fewer instances, the fraction of random ones is chance
+from storage import Progress, files, num_wide, tfrecord, workers
 
 
 def build_shard(
@@ -66,7 +64,6 @@ def write_shards(
     prepare = partial(_shard_writer, config, folder)
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # closed before `folder` is removed
-    single = 0
     for shard, result in zip(shards, results, strict=True):
       part, sizes, counts, samples = result
       written = progress.counts["instances"]
@@ -77,16 +74,9 @@ def write_shards(
           sinks[i % len(sinks)].append(file.read(size))
       os.remove(part)
       progress.add(shard.megabytes, **counts)
-      single += counts.get("documents") == 1
     if not progress.counts["instances"]:
       raise instances.no_text(paths)
   progress.say()
-  if single:
-    logging.warning(
-      f"{single} of {len(shards)} shards are a single document, which also "
-      "gives their random next sentences: put blank lines between documents"
-    )
-  _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
 
 
@@ -102,18 +92,6 @@ def _open(
     files.remove_partial(path)
     files.remove_partial(tfrecord.index_path(path))
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
-
-
-def _warn_of_pairs(counts: Mapping[str, int]) -> None:
-  """Warns if clearly more than half of the second sentences are random."""
-  fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
-  if fraction > 0.55 and counts["instances"] >= _MANY:
-    logging.warning(
-      f"{fraction:.0%} of the second sentences are random, not about half: "
-      "a sentence that ends a document or fills a short record has no next "
-      f"one. Longer documents, a larger {setting('max_seq_length')} and "
-      f"{setting('short_seq_prob', 0)} lower this"
-    )
 
 
 def _shard_writer(
@@ -196,7 +174,6 @@ def write_in_memory(
   building = Progress("built from", len(corpus) * dupes, unit)
   records, samples = builder.records(corpus, Random(config.seed), building)
   building.say()
-  _warn_of_pairs(building.counts)
   for sample in samples:
     logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does

@@ -174,6 +174,6 @@ def test_a_sample_reads_nothing_from_a_pipe(tmp_path):
   os.write(write, b"c\n")
   os.close(write)
   paths = [str(tmp_path / "text"), f"/dev/fd/{descriptor}"]
-  assert [*vocab_checks.sample(paths, textfiles.lines)] == ["a", "b"]
+  assert [*vocab_checks.sample(paths, textfiles.lines)] == ["a", "b", ""]
   with os.fdopen(descriptor) as file:
     assert file.read() == "c\n"

@@ -105,7 +105,6 @@ def test_blank_lines_separate_paragraphs():
   [
     ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
     ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
-    ("<doc id=1>\nOre\n<doc id=2>\n", "wiki, line 3: an article begins within"),
     ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
   ],
 )
@@ -120,7 +119,7 @@ def test_articles_may_come_through_a_pipe(text):
   passage = "Ore is rock that has metal in it."
   reader, writer = os.pipe()
   with os.fdopen(writer, "w") as file:
-    file.write(f"\n\n{text.format(passage)}\n\n")
+    file.write(f"{text.format(passage)}\n\n")
   [article] = passages.read_wikipedia(f"/dev/fd/{reader}", SILENT())
   os.close(reader)
   assert article == [passage]
@@ -135,8 +134,6 @@ def _doubts(lines, is_prose=False, max_words=16):
 
 LONG = ["o" * 17, *["o" * 16] * 8]  # `list` makes each letter a word
 BOOK = ["owls"] * 99 + ["owl " * 10_000]
-ALONE = "1 of the first 1 documents have one sentence, and thus a random "
-ALONE += "next one:"
 SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
 
 
@@ -151,33 +148,16 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     ([*LONG, "o"], (), None),  # one line in ten
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
-    (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
-    (['{"a": "b"}', "<p>a"], (), "2 of the first 2 lines look like JSON or HT"),
-    (
-      ['{"a": "b"}', *["owls"] * 499],
-      (True,),
-      "1 of the first 500 sentences l",
-    ),
-    (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
-    (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
-    (SINGLE, (True,), f"{ALONE} put blank lines between"),
-    (["owls " * 99, ""], (True,), f"{ALONE} verse, lists and texts"),
-    (["owls " * 99, ""], (False, 999), f"{ALONE} put blank"),
+    (BOOK, (True, 99), "1 of the first 100 sentences have more than 2,000"),
+    (['\ufeff{"a": "b"}', "owls"], (), "the text looks like JSON, whose sig"),
+    (["{a}", '{"a": "b"}'], (), None),
+    (SINGLE, (True,), "1 of the first 1 documents have one sentence"),
   ],
 )
 def test_a_text_that_would_make_poor_records_is_reported(lines, options, doubt):
   texts = _doubts(lines, *options)
   assert len(texts) == bool(doubt)
   assert not doubt or texts[0].startswith(doubt)
-
-
-@pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
-def test_a_character_that_joins_two_words_is_reported(joint):
-  lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
-  [text] = _doubts(lines)
-  assert text.startswith("1 of the first 3 lines have a carriage return or fo")
-  [[segment]] = documents.read_documents(lines[:1], lambda t: [t], SILENT())
-  assert segment == ["twoowls" if "\r" in joint else lines[0]]
 
 
 # --- passages ---------------------------------------------------------------
