@@ -169,7 +169,6 @@ build_vocab | preset=huge | --preset=huge: value should be one of <tiny
 build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
-build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty
 build_vocab | special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK] | put [PAD] first
 extend | new_words=0 | has no [unused] token to replace: give --append_words
 extend | append_words=false | has 0 [unused] tokens, fewer than --new_words=1
