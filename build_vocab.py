@@ -58,11 +58,11 @@ def main(settings: VocabularySettings) -> None:
   size, min_count = settings.vocab_size, settings.min_count
   tokens = vocab_learning.learn(counts, reserved, alphabet, size, min_count)
   if len(tokens) < size:
-    remedy = "give more text" + " or a smaller --min_count" * (min_count > 1)
-    if not settings.preset:
-      remedy = f"set this vocab_size in bert_config.json, or {remedy}"
-    text = "the text yields only %d tokens of --vocab_size=%d: %s"
-    logging.warning(text, len(tokens), size, remedy)
+    logging.warning(
+      f"the text yields only {len(tokens)} tokens of --vocab_size={size}: set "
+      "this vocab_size in bert_config.json, or give more text or a smaller "
+      "--min_count"
+    )
   vocab.save(tokens, settings.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), settings.output_file)
   if settings.preset:

@@ -10,8 +10,6 @@ The input has one sentence per line and a blank line between documents:
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
-import os
-
 from absl import logging
 
 from cli import program
@@ -34,7 +32,7 @@ def check_flags(settings: RecordSettings) -> None:
     return
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
-  if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
+  if "" in outputs or len(set(outputs)) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and settings.num_workers:
     raise UserError(

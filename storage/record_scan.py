@@ -150,9 +150,7 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
         yield ScannedRecord(None, "the file ends within it")
         return
       data, checksum = file.read(size), file.read(4)
-      if len(data) < 4:  # too short for a field
-        error = "it is empty"
-      elif tfrecord.masked_crc32c(data) != checksum:
+      if tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
       else:
         error = _content_error(data, schema or {})
@@ -173,36 +171,30 @@ def _content_error(data, schema) -> str | None:
 
 
 class Head(NamedTuple):
-  """The first record of a file, and facts of the file's index."""
+  """The first intact record of a file, and facts of the file's index."""
 
   path: str
   record: dict[str, list] | None  # the first; None if the file is empty
   vocabulary: str | None  # fingerprint; None if unknown
 
 
-def heads(paths: Iterable[str], skip_corrupt: bool = False) -> list[Head]:
-  """Reads the heads of files. `skip_corrupt` takes the first intact records."""
+def heads(paths: Iterable[str]) -> list[Head]:
+  """Reads the heads of files."""
   return files.in_threads(
-    lambda path: Head(path, first_record(path, skip_corrupt), vocabulary(path)),
-    paths,
+    lambda path: Head(path, first_record(path), vocabulary(path)), paths
   )
 
 
-def first_record(
-  path: str, skip_corrupt: bool = False
-) -> dict[str, list] | None:
-  """Parses the first record; None if the file is empty."""
-  first = next(scan(path), None)
-  if not first:
+def first_record(path: str) -> dict[str, list] | None:
+  """Parses the first intact record; None if the file is empty."""
+  error = None
+  for record in scan(path):
+    with suppress(ValueError):
+      if record.data is not None:
+        return tfrecord.parse_example(record.data)
+    error = error or record.error or _NO_EXAMPLE
+  if not error:
     return None
-  if skip_corrupt:
-    first = next((r for r in scan(path) if r.data is not None), first)
-  try:
-    if first.data is not None:
-      return tfrecord.parse_example(first.data)
-    error = first.error
-  except ValueError:
-    error = _NO_EXAMPLE
   raise UserError(
     f"{path} is not a file of records (the first: {error}); expected a "
     "TFRecord file of tf.train.Examples, as the programs here write them"
@@ -213,17 +205,14 @@ def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
   """Raises ValueError if a record does not fit the schema or the `limits`."""
-  for name in schema:
-    if not record.get(name):
-      names = ", ".join(sorted(record)) or "nothing"
-      raise UserError(f"{path}: a record has no field {name}; it holds {names}")
   for name, feature in schema.items():
-    values = record[name]
+    values = record.get(name, [])
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "
-        f"{feature.size}: the file was made with another "
-        f"{setting('max_seq_length')} or {setting('max_predictions_per_seq')}"
+        f"{feature.size}: the file was made by another program, or with "
+        f"another {setting('max_seq_length')} or "
+        f"{setting('max_predictions_per_seq')}"
       )
     low, high = min(values), max(values)
     if name in limits and not 0 <= low <= high < limits[name]:

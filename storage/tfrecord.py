@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, BinaryIO
 
 import google_crc32c
-from absl import logging
 
 from storage import files
 
@@ -162,8 +161,6 @@ class ExampleEncoder:
         encoded[:] = values
       except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{feature.name}: {error}") from error
-      if feature.dtype == "float32" and any(map(math.isinf, encoded)):
-        raise ValueError(f"{feature.name}: a value does not fit into float32")
     return self._example.SerializeToString()
 
 
@@ -219,13 +216,10 @@ def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
     yield written
-  try:
-    index = {"records": written.records, "blocks": written.blocks}
-    index |= {"vocabulary": vocabulary} if vocabulary else {}
-    text = json.dumps(identity(path) | index, separators=(",", ":"))
-    files.write_text(index_path(path), text)
-  except Exception as error:  # remote files raise more than OSErrors
-    logging.warning("%s gets no index: %s", path, error)
+  index = {"records": written.records, "blocks": written.blocks}
+  index |= {"vocabulary": vocabulary} if vocabulary else {}
+  text = json.dumps(identity(path) | index, separators=(",", ":"))
+  files.write_text(index_path(path), text)
 
 
 def index_path(path: str) -> str:

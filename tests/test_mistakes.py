@@ -124,7 +124,7 @@ run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of
 run_pretraining | do_eval | train first, or name one
 run_pretraining | do_eval -input_file eval_file=nothing* | no file matches nothing*
 run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
-run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: a record has no field next_sentence_labels; it holds
+run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: input_ids has 13 values in a record, expected 12
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
@@ -190,7 +190,7 @@ create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | masking=dynamic preview=1 vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=text overwrite | text is an input, too
-create_pretraining_data | output_file=a,data/../a | repeats
+create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
 create_pretraining_data | -output_file preview=1 num_workers=1 | --preview reads the text in one process
 create_pretraining_data | runner=DirectRunner num_workers=2 | --runner has its own workers

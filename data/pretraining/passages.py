@@ -23,7 +23,9 @@ _BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
 # The gap between two cells of a table row.
 _GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
 _LEADERS = re.compile(r"(?:\. ?){5,}")  # dots of a table of contents
-_CHAPTER = re.compile(r"(?i:chapter|book|part|volume|act|scene|canto) [IVXLC\d]+")
+_CHAPTER = re.compile(
+  r"(?i:chapter|book|part|volume|act|scene|canto) [IVXLC\d]+"
+)
 _MAX_HEADING_WORDS = 12
 _ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
 # The marks around the text in a file of Project Gutenberg.

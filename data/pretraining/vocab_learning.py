@@ -270,7 +270,7 @@ def extend(
   if not words:
     raise UserError(
       f"{path} has all words that {text_name} has "
-      f"{setting('min_count', min_count)} times or more: there is nothing to add"
+      f"{setting('min_count', min_count)} times or more: nothing to add"
     )
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))

@@ -120,7 +120,7 @@ def _records(settings: Settings, config, sources, masking, packing=None):
     causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
-  heads = record_scan.heads([path], settings.max_corrupt_records > 0)
+  heads = record_scan.heads([path])
   return PretrainingInput(
     sources,
     pretraining_settings.find_schema(settings, heads, config.vocab_size),

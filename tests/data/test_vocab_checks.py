@@ -59,7 +59,12 @@ JAMO = ["ᄒ", "##ᅡ", "##ᆫ", "##ᄀ", "##ᅮ", "##ᆨ", "##ᄋ", "##ᅥ"]
 @pytest.mark.parametrize(
   ("tokens", "lower_case", "text", "warning"),
   [
-    (JAMO, False, "한국어 한국", "100 % .* '한국어'; check do_lower_case, conv"),
+    (
+      JAMO,
+      False,
+      "한국어 한국",
+      "100 % .* '한국어'; check do_lower_case, conv",
+    ),
     (JAMO, True, "한국어 한국", None),
     (["owl", "##s"], False, "Owl owls owls", "33 % .*such as 'Owl'; check"),
     (["owl"], True, "owl " * 9 + "wren", "10 % .*'wren'"),
