@@ -24,20 +24,16 @@ def check_flags(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   settings.check_file("vocab_file")
   settings.instance_config()
+  ways = "preview", "num_workers", "runner"
+  given = [f"--{name}" for name in ways if settings[name]]
+  if len(given) > 1:
+    raise UserError(f"{' and '.join(given)} exclude each other: drop one")
   if settings.preview:
-    if settings.runner or settings.num_workers:
-      raise UserError(
-        "--preview reads the text in one process: drop --num_workers, --runner"
-      )
     return
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
   if "" in outputs or len(set(outputs)) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
-  if settings.runner and settings.num_workers:
-    raise UserError(
-      "--runner has its own workers: give their number in --pipeline_options"
-    )
   if settings.runner and len(outputs) > 1:
     raise UserError(
       f"{flag} names several files; --runner takes one NAME and writes "

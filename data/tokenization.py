@@ -240,8 +240,7 @@ def validate_case_matches_checkpoint(
     raise UserError(
       f"{setting('do_lower_case', bool(do_lower_case))} does not fit"
       f" {setting(flag, init_checkpoint)}: {folder} is a {kind} model; give"
-      f" {setting('do_lower_case', not do_lower_case)}, or rename the folder if"
-      " this is what you want"
+      f" {setting('do_lower_case', not do_lower_case)}"
     )
 
 

@@ -75,8 +75,7 @@ def _lines(path):
   ids = (model.get("vocab") or {}) | added_ids
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
-    if token.split() == [token]:  # no word of a text equals a token with blanks
-      lines[index] = token
+    lines[index] = " ".join(token.split())
   return lines
 
 

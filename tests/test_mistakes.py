@@ -192,8 +192,8 @@ create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=text overwrite | text is an input, too
 create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
-create_pretraining_data | -output_file preview=1 num_workers=1 | --preview reads the text in one process
-create_pretraining_data | runner=DirectRunner num_workers=2 | --runner has its own workers
+create_pretraining_data | -output_file preview=1 num_workers=1 | --preview and --num_workers exclude each other
+create_pretraining_data | runner=DirectRunner num_workers=2 | --num_workers and --runner exclude each other
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
 create_pretraining_data | text_field=text | text, line 1: not a JSON object
 split_sentences | input_file=gone | gone

@@ -183,8 +183,8 @@ def _rename(
 
 def _hashes(pair, text_format):
   number, shard = pair
-  for i, digest in enumerate(digests(shard.lines(text_format))):
-    yield int(digest).to_bytes(8), (number, i)
+  for i, digest in enumerate(digests(text_format, shard)):
+    yield digest.to_bytes(8), (number, i)
 
 
 def _set_dropped(number, groups):

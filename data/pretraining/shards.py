@@ -7,13 +7,12 @@ files, which the parent joins in order.
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from random import Random
 from tempfile import TemporaryDirectory
 
-import numpy as np
 from absl import logging
 
 from data.features import Masking
@@ -120,36 +119,27 @@ def _mark_duplicates(
 ) -> list[Shard]:
   """Sets Shard.dropped to the documents that repeat an earlier document."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
-  prepare = partial(_digests, text_format)
+  # Each worker calls `prepare` once, and gets the function of a shard.
+  prepare = partial(partial, digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
-  all_digests = []
+  seen: set[int] = set()
+  marked = []
   for shard, numbers in zip(shards, results, strict=True):
-    all_digests.append(numbers)
+    dropped = []
+    for index, number in enumerate(numbers):
+      if number in seen:
+        dropped.append(index)
+      seen.add(number)
+    marked.append(shard._replace(dropped=tuple(dropped)))
     progress.add(shard.megabytes, documents=len(numbers))
   progress.say()
-  pairs = zip(shards, find_repeated(all_digests), strict=True)
-  return [shard._replace(dropped=indices) for shard, indices in pairs]
+  return marked
 
 
-def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Indices, by shard, of documents with the digest of an earlier document."""
-  _, first = np.unique(np.concatenate(shards), return_index=True)
-  is_repeated = np.ones(sum(map(len, shards)), bool)
-  is_repeated[first] = False
-  ends = np.cumsum([len(shard) for shard in shards])
-  by_shard = np.split(is_repeated, ends[:-1])
-  return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
-
-
-def _digests(text_format):
-  """Makes a function: shard -> digests of its documents."""
-  return lambda shard: digests(shard.lines(text_format))
-
-
-def digests(lines: Iterable[str]) -> np.ndarray:
-  """Hash of each document, [documents] uint64."""
-  parts = documents.split_documents(lines)
-  return np.fromiter(map(documents.digest, parts), np.uint64)
+def digests(text_format: TextFormat, shard: Shard) -> array:
+  """Hash of each document of a shard, 64 bits."""
+  parts = documents.split_documents(shard.lines(text_format))
+  return array("Q", map(documents.digest, parts))
 
 
 def write_in_memory(

@@ -1,12 +1,11 @@
 import json
 import os
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, instances, passages, shards
+from data.pretraining import documents, instances, passages
 from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import UserError
@@ -69,23 +68,8 @@ def test_only_the_first_of_equal_documents_stays(lines):
   assert progress.counts["dropped_documents"] == len(before) - len(after)
 
 
-@given(st.lists(LINES, min_size=1))
-def test_shards_drop_the_same_documents_as_the_undivided_corpus(parts):
-  numbers = shards.find_repeated([shards.digests(part) for part in parts])
-  progress = SILENT()
-  left = [
-    line
-    for part, dropped in zip(parts, numbers, strict=True)
-    for line in documents.drop_documents(part, progress, dropped)
-  ]
-  assert progress.counts["dropped_documents"] == sum(map(len, numbers))
-  corpus = [line for part in parts for line in [*part, ""]]
-  assert left == list(documents.drop_documents(corpus, SILENT()))
-
-
 def test_a_digest_is_the_same_in_every_process():
   assert documents.digest(["Owls hunt.", " at  night"]) == 4395972576312854042
-  assert shards.digests(["a", "", "b"]).dtype == np.uint64
 
 
 def _plain(document):
