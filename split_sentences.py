@@ -4,7 +4,7 @@ Each file becomes one document: one sentence per line, a blank line at the end.
 
   python split_sentences.py --input_file='books/*.txt' --output_file=text.txt
 
---source=books or wikipedia keeps passages only, no lists, tables or headers
+--source=books or wikipedia keeps passages only, no lists or headers
 (section 3.1 of the paper). Each article of WikiExtractor becomes a document:
 
   python split_sentences.py --source=wikipedia --input_file='text/*/wiki_*' \

@@ -34,7 +34,7 @@ Section::::Uses.
 * lead, which is heavy and soft and has been known for long.
 BULLET::::- zinc is also one of the metals that are dug up.
 1. First of all the metals in use by men was copper.
-Metal | Weight | Colour of it in the sun. | It is grey.
+| Metal || Weight || Colour of it in the sun. It is grey.
 The following metals are found in ore:
 It is crushed, washed and smelted (see "Smelting").
 </doc>
@@ -76,10 +76,7 @@ BY NOBODY.
 
 CONTENTS
 
-Chapter I. The Hill . . . . . . 1
-Chapter II. The Dale . . . . . . 9
-
-Chapter I. The Hill.
+Chapter I
 
 "Who is there?" he said; and
 a voice said:
@@ -87,9 +84,6 @@ a voice said:
 "Nobody."
 
 * * *
-
-ore    9    grey.
-tin    7    white.
 
 Part of it was true--
 
@@ -108,6 +102,5 @@ def test_a_book_becomes_a_document_of_its_prose(tmp_path):
     "Part of it was true--",
     "",
   ]
-  # Title, author, CONTENTS, list of chapters, heading, asterisks and table. The
-  # licence does not count.
-  assert "7 dropped paragraphs" in log
+  # Title, author, CONTENTS, heading and asterisks. The licence does not count.
+  assert "5 dropped paragraphs" in log

@@ -15,18 +15,9 @@ _MIN_WORDS = 8  # fewer words in an article may be a header with a full stop
 _MANY_WORDS = 20  # a passage with so many words need not end like a sentence
 # Characters of most scripts without blanks between words.
 _BLANKLESS = re.compile("[\u0e00-\uffff]")
-# Characters. In a block with a longer line, each line is a paragraph.
-_MAX_WRAPPED = 200
 _CLOSING = rf"[{CLOSING}»]*$"
 _ARTICLE_SENTENCE_END = re.compile(rf"[{MARKS}]{_CLOSING}")
 _BOOK_SENTENCE_END = re.compile(rf"[{MARKS}:;—-]\s*{_CLOSING}")
-# The gap between two cells of a table row.
-_GAP = re.compile(r"(?<=\S)(?:\s*\|\s*|\t|\s{4,})(?=\S)")
-_LEADERS = re.compile(r"(?:\. ?){5,}")  # dots of a table of contents
-_CHAPTER = re.compile(
-  r"(?i:chapter|book|part|volume|act|scene|canto) [IVXLC\d]+"
-)
-_MAX_HEADING_WORDS = 12
 _ARTICLE_START = re.compile(r"\ufeff?<doc\b[^>]*>\s*$")
 # The marks around the text in a file of Project Gutenberg.
 _LICENCE = re.compile(
@@ -41,7 +32,7 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   ValueError for anything else.
   """
   for article in _articles(path):
-    paragraphs = [[line] for line in article if line.strip()]
+    paragraphs = [line.strip() for line in article if line.strip()]
     yield _select(paragraphs, _is_article_passage, progress)
 
 
@@ -91,35 +82,20 @@ def read_book(path: str, progress: Progress) -> list[str]:
       lines.clear()
     else:
       lines.append(line)
-  blocks = []
-  for block in split_documents(lines):
-    is_wrapped = max(map(len, block)) <= _MAX_WRAPPED
-    blocks += [block] if is_wrapped else [[line] for line in block]
-  return _select(blocks, _is_book_passage, progress)
+  blocks = split_documents(lines)
+  paragraphs = [" ".join(map(str.strip, block)) for block in blocks]
+  return _select(paragraphs, _is_book_passage, progress)
 
 
 def _is_book_passage(text):
-  """True for text, False for headings."""
-  number = len(text.split())
-  if text.isupper() or (_CHAPTER.match(text) and number <= _MAX_HEADING_WORDS):
-    return False
-  is_complete = number >= _MANY_WORDS or _BOOK_SENTENCE_END.search(text)
-  return is_complete and any(map(str.isalpha, text))
+  """True for text, False for headings and ornaments."""
+  is_long = len(text.split()) >= _MANY_WORDS
+  is_complete = is_long or _BOOK_SENTENCE_END.search(text)
+  return is_complete and not text.isupper() and any(map(str.isalpha, text))
 
 
 def _select(paragraphs, is_passage, progress) -> list[str]:
-  """Joins the lines of each passage; counts paragraphs that are no passage."""
-  result = []
-  for lines in paragraphs:
-    is_table = 2 * sum(map(_is_row, lines)) >= len(lines)
-    text = " ".join(map(str.strip, lines))
-    if is_passage(text) and not is_table:
-      result.append(text)
-  progress.add(0, dropped_paragraphs=len(paragraphs) - len(result))
-  return result
-
-
-def _is_row(line):
-  """True for a row of a table or of a table of contents."""
-  has_cells = len(_GAP.findall(line)) > 1 or _LEADERS.search(line)
-  return bool(has_cells) and len(line.split()) < _MANY_WORDS
+  """Returns the passages; counts the paragraphs that are none."""
+  passages = list(filter(is_passage, paragraphs))
+  progress.add(0, dropped_paragraphs=len(paragraphs) - len(passages))
+  return passages

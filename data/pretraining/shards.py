@@ -19,7 +19,7 @@ from data.features import Masking
 from data.pretraining import documents, instances
 from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
-from storage import Progress, files, num_wide, tfrecord, workers
+from storage import Progress, files, tfrecord, workers
 
 
 def build_shard(
@@ -264,6 +264,5 @@ def _describe(number, example, targets, tokens, is_causal):
     pair = tokens[label], "(unchanged)" if shown == label else tokens[shown]
     if is_causal:
       pair = tokens[shown], tokens[label]
-    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
-    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+    yield f"  {position:>8}  {pair[0]:<16}  {pair[1]}"
   yield ""

@@ -175,15 +175,9 @@ def test_only_the_running_text_of_an_article_is_read(
   ("text", "number"),
   [
     ("He went\nto sea.", 1),
-    ("Chapter I. " + "w " * 9 + "end.", 0),  # 12 words
-    ("Chapter I. " + "w " * 10 + "end.", 1),
-    ("w " * 98 + "end.\nAn end.", 1),  # lines up to 200 characters are joined
-    ("w " * 99 + "end.\nAn end.", 2),
-    ("tin    9    grey.\nHe went.", 0),  # half of the lines are table rows
-    ("tin    9    grey.\nHe went\nto sea.", 1),
-    ("tin    9 is grey.", 1),  # a table row has two gaps
-    ("tin    9    grey " + "w " * 16 + "end.", 1),  # 20 words
-    ("tin    9    grey " + "w " * 15 + "end.", 0),
+    ("w " * 19, 0),  # a heading
+    ("w " * 20, 1),
+    ("THE END.\n\n* * *\n\n1.", 0),
     ("one.\n\n*** End of this Project Gutenberg EBook\n\ntwo.", 1),
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
@@ -234,11 +228,7 @@ def test_each_json_line_is_a_document(tmp_path):
   assert _lines(path, field="text") == ["one", "two", "", "three", ""]
 
 
-NO_OBJECTS = ["{", "[1]", '"text"', "null", "{}", '{"text": 3}', "[" * 100_000]
-NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
-
-
-@pytest.mark.parametrize("row", NO_OBJECTS)
+@pytest.mark.parametrize("row", ["{", "[1]", '"text"', "{}", '{"text": 3}'])
 @pytest.mark.parametrize("skipped", [0, 1])
 def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
   row, skipped, tmp_path

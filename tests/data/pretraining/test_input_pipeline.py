@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features, records
+from data import features
 from data.features import Masking, MaskPolicy
 from data.pretraining.input_pipeline import (
   CausalTargets,
@@ -267,33 +267,6 @@ def test_masked_records_are_neither_masked_again_nor_mixed_with_unmasked_ones(
     ValueError, match="are for an objective that masks the words"
   ):
     _input(paths, masking=Masking(P, policy=MaskPolicy(1.0, 0.0)))
-
-
-LONG = 24
-
-
-def test_batches_by_length_have_little_padding_and_can_be_resumed(
-  tmp_path, monkeypatch
-):
-  monkeypatch.setattr(records, "GROUPED", 3)
-  path, schema = str(tmp_path / "uneven"), features.pretraining(LONG)
-  sizes = [1 + n % LONG for n in range(60)]
-  masks = [[1] * size + [0] * (LONG - size) for size in sizes]
-  rows = [_row(schema, n % V) | {"input_mask": m} for n, m in enumerate(masks)]
-  tfrecord.save(path, schema, rows)
-  causal = CausalTargets("left_to_right")
-  source = _input([path], LONG, causal_targets=causal, multiple=8)
-  batches = list(source.train_batches(10, seed=3, by_length=True).take(9))
-  lengths = [batch["input_mask"].numpy().sum(axis=1) for batch in batches]
-  # The first six batches are an epoch.
-  assert sorted(np.concatenate(lengths[:6])) == sorted(sizes)
-  for batch, result in zip(batches, lengths, strict=True):
-    assert batch["input_ids"].shape[1] == min(LONG, -(-result.max() // 8) * 8)
-  assert np.mean([*map(np.ptp, lengths)]) < LONG / 2
-  again = source.train_batches(10, seed=3, skip=40, by_length=True).take(5)
-  for batch, result in zip(again, batches[4:], strict=True):
-    for name, values in batch.items():
-      np.testing.assert_array_equal(values, result[name], name)
 
 
 def test_an_evaluation_masks_each_batch_differently_and_repeatably(tmp_path):
