@@ -19,7 +19,7 @@ from storage import files, setting
 
 # Scripts whose accents an uncased model is meant to lose.
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
-_MAX_DAMAGED = 0.25  # fraction of the words; fewer are foreign words
+_MAX_CHANGED = 0.25  # fraction of the words; fewer are foreign words
 _MAX_UNKNOWN = 0.1  # fraction of the words
 _TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
 
@@ -87,21 +87,21 @@ def _count_words(texts) -> Counter:
 def warn_of_scripts(texts: Iterable[str], name: str) -> None:
   """Warns if lower-casing damages a quarter of the words."""
   words = _count_words(texts)
-  damaged = {word: n for word, n in words.items() if _is_damaged(word)}
-  fraction = sum(damaged.values()) / max(words.total(), 1)
-  if fraction >= _MAX_DAMAGED:
+  changed = {word: n for word, n in words.items() if _is_changed(word)}
+  fraction = sum(changed.values()) / max(words.total(), 1)
+  if fraction >= _MAX_CHANGED:
     logging.log_first_n(
       logging.WARNING,
       f"{name}: {setting('do_lower_case', True)} damages "
       f"{100 * fraction:.0f} % of the words, such as "
-      f"{min(damaged, key=len)[:12]!r}: it splits Hangul into Jamo, and drops "
+      f"{min(changed, key=len)[:12]!r}: it splits Hangul into Jamo, and drops "
       f"vowel signs. Give {setting('do_lower_case', False)}, here and to every "
       "program that uses the vocabulary; see docs/languages.md",
       1,
     )
 
 
-def _is_damaged(word: str) -> bool:
+def _is_changed(word: str) -> bool:
   """True if lower-casing changes a letter whose script has no accents."""
   return any(
     # A character's name begins with the script.

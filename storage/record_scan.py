@@ -247,8 +247,8 @@ def drop_corrupt(
   Returns {path of a corrupt file: path of its copy}. Raises UserError if more
   than `at_most` records are corrupt, or if the length of a record is wrong.
   """
-  found = {path: [*_errors(path, schema)] for path in paths}
-  errors = [*chain.from_iterable(found.values())]
+  by_path = {path: [*_errors(path, schema)] for path in paths}
+  errors = [*chain.from_iterable(by_path.values())]
   lost = [error for error in errors if error.endswith(_WRONG_LENGTH)]
   if lost or len(errors) > at_most:
     first = [*lost, *errors][0]
@@ -258,8 +258,8 @@ def drop_corrupt(
       f"file again: {first}"
     )
   copies = {}
-  for path in filter(found.__getitem__, paths):
-    for error in found[path]:
+  for path in filter(by_path.__getitem__, paths):
+    for error in by_path[path]:
       logging.warning("left out: %s", error)
     # Files in different folders may have the same name.
     state = f"{files.absolute(path)} {files.size(path)} {files.mtime(path)}"
