@@ -133,7 +133,7 @@ def parse_example(data: bytes) -> dict[str, list]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  Raises ValueError for a missing or unknown field, a wrong length or type.
+  Raises ValueError for a missing or unknown field, or a wrong length.
   """
 
   def __init__(self, schema: Schema):
@@ -157,10 +157,7 @@ class ExampleEncoder:
       if len(values) != feature.size:
         text = f"expected {feature.size} values, got {len(values)}"
         raise ValueError(f"{feature.name}: {text}")
-      try:
-        encoded[:] = values
-      except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{feature.name}: {error}") from error
+      encoded[:] = values
     return self._example.SerializeToString()
 
 

@@ -40,7 +40,7 @@ def test_the_command_in_the_originals_readme_runs_unchanged(tmp_path):
   paths = f"--output_file={output}", f"--vocab_file={GOLDEN / 'vocab.txt'}"
   log = programs.run("create_pretraining_data", *COMMAND.split(), *paths)
   number = _count(output, features.pretraining(128, 20))
-  for text in (str(output), "tokens: [CLS] ", f"Wrote {number} instances"):
+  for text in (str(output), f"Wrote {number} instances"):
     assert text in log
   assert "tensorflow" not in log.lower()
   assert number >= 5 * 5  # --dupe_factor=5, and the text has five documents
@@ -53,7 +53,6 @@ def test_dynamic_masking_leaves_records_unmasked(tmp_path):
   first, second = (_count(path, schema) for path in outputs.split(","))
   assert first - second in (0, 1)  # the files get instances in turn
   assert f"Wrote {first + second} instances" in log
-  assert "[MASK]" not in log
 
 
 def test_prose_in_compressed_json_lines_is_read(tmp_path):

@@ -149,7 +149,7 @@ class _WriteShard(beam.DoFn):
     self._builder = RecordBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
-    records, counts, _ = build_shard(self._builder, shard)
+    records, counts = build_shard(self._builder, shard)
     for name, count in counts.items():
       Metrics.counter(_NAMESPACE, name).inc(count)
     if records:

@@ -24,11 +24,8 @@ from storage import Progress, files, tfrecord, workers
 
 def build_shard(
   builder: RecordBuilder, shard: Shard
-) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Returns a shard's records, counts by name, and texts to log.
-
-  The counts have names such as "documents" and "instances".
-  """
+) -> tuple[list[bytes], Mapping[str, int]]:
+  """Returns a shard's records, and counts of "documents", "instances" etc."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -36,8 +33,7 @@ def build_shard(
     lines = documents.drop_documents(lines, progress, shard.dropped)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
-  records, samples = builder.records(corpus, rng, progress)
-  return records, progress.counts, samples
+  return builder.records(corpus, rng, progress), progress.counts
 
 
 def write_shards(
@@ -63,11 +59,8 @@ def write_shards(
     prepare = partial(_shard_writer, config, folder)
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # closed before `folder` is removed
-    for shard, result in zip(shards, results, strict=True):
-      part, sizes, counts, samples = result
+    for shard, (part, sizes, counts) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
-      for sample in () if written else samples:
-        logging.info("%s", sample)
       with open(part, "rb") as file:
         for i, size in enumerate(sizes, written):  # go on round-robin
           sinks[i % len(sinks)].append(file.read(size))
@@ -95,21 +88,21 @@ def _open(
 
 def _shard_writer(
   config: BuildConfig, folder: str
-) -> Callable[[Shard], tuple[str, array, Mapping[str, int], list[str]]]:
+) -> Callable[[Shard], tuple[str, array, Mapping[str, int]]]:
   """Makes a function that writes the framed records of a shard to a file.
 
   The function returns the path of the file in `folder`, the size of each frame,
-  then counts and samples as in `build_shard`.
+  and the counts of `build_shard`.
   """
   builder = RecordBuilder(config)
 
   def write(shard):
-    records, counts, samples = build_shard(builder, shard)
+    records, counts = build_shard(builder, shard)
     frames = [*map(tfrecord.frame, records)]
     path = f"{folder}/{shard.number}"
     with open(path, "wb") as file:
       file.writelines(frames)
-    return path, array("L", map(len, frames)), counts, samples
+    return path, array("L", map(len, frames)), counts
 
   return write
 
@@ -162,10 +155,8 @@ def write_in_memory(
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"
   building = Progress("built from", len(corpus) * dupes, unit)
-  records, samples = builder.records(corpus, Random(config.seed), building)
+  records = builder.records(corpus, Random(config.seed), building)
   building.say()
-  for sample in samples:
-    logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does
     sinks = _open(stack, config, outputs)
     for i, sink in enumerate(sinks):
