@@ -95,14 +95,12 @@ def check_tokens(
   name: str = "the vocabulary",
 ) -> None:
   """Raises ValueError if a vocabulary lacks tokens that a program needs."""
-  missing = [token for token in tokens if token not in vocabulary]
-  if not missing:
-    return
-  raise UserError(
-    f"{name} lacks {', '.join(missing)}; add a line for each (for a trained "
-    "model, replace an [unused] line), or take the vocab.txt that came with "
-    "the model"
-  )
+  if missing := [token for token in tokens if token not in vocabulary]:
+    raise UserError(
+      f"{name} lacks {', '.join(missing)}; add a line for each (for a trained "
+      "model, replace an [unused] line), or take the vocab.txt that came with "
+      "the model"
+    )
 
 
 def check_size(
