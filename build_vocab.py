@@ -58,11 +58,11 @@ def main(settings: VocabularySettings) -> None:
   size, min_count = settings.vocab_size, settings.min_count
   tokens = vocab_learning.learn(counts, reserved, alphabet, size, min_count)
   if len(tokens) < size:
-    remedy = "give more text" + " or a smaller --min_count" * (min_count > 1)
-    if not settings.preset:
-      remedy = f"set this vocab_size in bert_config.json, or {remedy}"
-    text = "the text yields only %d tokens of --vocab_size=%d: %s"
-    logging.warning(text, len(tokens), size, remedy)
+    logging.warning(
+      f"the text yields only {len(tokens)} tokens of --vocab_size={size}: set "
+      "this vocab_size in bert_config.json, or give more text or a smaller "
+      "--min_count"
+    )
   vocab.save(tokens, settings.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), settings.output_file)
   if settings.preset:
@@ -85,12 +85,10 @@ def _count_source(settings: VocabularySettings, paths):
   counter = vocab_learning.WordCounter(is_lower, limit)
   text = documents.TextFormat(settings.input_format, settings.text_field)
   sample = [*vocab_checks.sample(paths, text.lines)]
-  for doubt in documents.doubt_of_signs(sample, "lines"):
+  for doubt in documents.doubt_of_json(sample):
     logging.warning("%s: %s", settings.input_file, doubt)
   if is_lower:
     vocab_checks.warn_of_scripts(sample, settings.input_file)
-  else:
-    vocab_checks.warn_of_decomposed(sample, settings.input_file)
   if settings.runner:
     from data.pretraining import beam  # optional dependency
 

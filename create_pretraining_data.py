@@ -10,8 +10,6 @@ The input has one sentence per line and a blank line between documents:
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
-import os
-
 from absl import logging
 
 from cli import program
@@ -26,20 +24,16 @@ def check_flags(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   settings.check_file("vocab_file")
   settings.instance_config()
+  ways = "preview", "num_workers", "runner"
+  given = [f"--{name}" for name in ways if settings[name]]
+  if len(given) > 1:
+    raise UserError(f"{' and '.join(given)} exclude each other: drop one")
   if settings.preview:
-    if settings.runner or settings.num_workers:
-      raise UserError(
-        "--preview reads the text in one process: drop --num_workers, --runner"
-      )
     return
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
-  if "" in outputs or len(set(map(os.path.realpath, outputs))) < len(outputs):
+  if "" in outputs or len(set(outputs)) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
-  if settings.runner and settings.num_workers:
-    raise UserError(
-      "--runner has its own workers: give their number in --pipeline_options"
-    )
   if settings.runner and len(outputs) > 1:
     raise UserError(
       f"{flag} names several files; --runner takes one NAME and writes "
@@ -63,16 +57,7 @@ def main(settings: RecordSettings) -> None:
   )
   tokenizer.check(*config.instance_config.tokens)
   tokenization.warn_of_case(tokenizer)
-  ids = tokenizer.vocab
-  last_line = max(ids, key=ids.__getitem__)
-  if settings.masking == "static" and not last_line:
-    text = "%s ends with a blank line, which counts as a word, as in the "
-    text += "original: a model may lack the id of this word. Remove the line"
-    logging.warning(text, settings.vocab_file)
-  # With workers a document ends with its file. One process continues it in the
-  # next file, as the original does.
-  ends = [""] if settings.num_workers or settings.runner else []
-  sample = [*vocab_checks.sample(inputs, config.text_format.lines, ends)]
+  sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)
   words, length = tokenizer.words, settings.max_seq_length
   is_prose = config.text_format.is_prose

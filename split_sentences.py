@@ -4,7 +4,7 @@ Each file becomes one document: one sentence per line, a blank line at the end.
 
   python split_sentences.py --input_file='books/*.txt' --output_file=text.txt
 
---source=books or wikipedia keeps passages only, no lists, tables or headers
+--source=books or wikipedia keeps passages only, no lists or headers
 (section 3.1 of the paper). Each article of WikiExtractor becomes a document:
 
   python split_sentences.py --source=wikipedia --input_file='text/*/wiki_*' \
@@ -13,6 +13,7 @@ Each file becomes one document: one sentence per line, a blank line at the end.
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from absl import logging
@@ -48,28 +49,16 @@ def check_flags(settings: SplitSettings) -> None:
 def main(settings: SplitSettings) -> None:
   paths = files.expand(settings.input_file)
   progress = Progress("split", sum(map(files.size, paths)) / 1e6, "MB")
+  unsplit = 0
   with files.open_for_writing(settings.output_file) as output:
     for path in paths:
-      if settings.source == "wikipedia":
-        texts = filter(None, passages.read_wikipedia(path, progress))
-      elif settings.source == "books":
-        texts = [passages.read_book(path, progress)]
-      else:
-        texts = [documents.paragraphs(textfiles.lines(path))]
-      for paragraphs in texts:
+      for paragraphs in read_documents(settings.source, path, progress):
         count = 0
         for paragraph in paragraphs:
-          if documents.has_signs(paragraph):
-            text = "%s: %r and maybe others %s"
-            shown = path, paragraph[:20], documents.SIGNS
-            logging.log_first_n(logging.WARNING, text, 1, *shown)
           sentences = split_sentences(paragraph.lstrip("\ufeff"))
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)
-          for text in filter(is_unsplit, sentences):
-            progress.add(0, unsplit_sentences=1)
-            name = f"{path}: {len(text):,} characters, from {text[:20]!r} on,"
-            logging.log_first_n(logging.WARNING, "%s %s", 3, name, UNSPLIT)
+          unsplit += sum(map(is_unsplit, sentences))
         if count:
           output.write(b"\n")
           progress.add(0, documents=1, sentences=count)
@@ -77,7 +66,20 @@ def main(settings: SplitSettings) -> None:
     progress.say()
     if not progress.counts["sentences"]:
       raise UserError(f"{settings.input_file} holds no text")
+  if unsplit:
+    logging.warning(f"{settings.input_file}: {unsplit:,} sentences {UNSPLIT}")
   logging.info("wrote %s", settings.output_file)
+
+
+def read_documents(
+  source: str, path: str, progress: Progress
+) -> Iterable[Iterable[str]]:
+  """Reads the paragraphs of each document in a file."""
+  if source == "wikipedia":
+    return passages.read_wikipedia(path, progress)
+  if source == "books":
+    return [passages.read_book(path, progress)]
+  return [documents.paragraphs(textfiles.lines(path))]
 
 
 if __name__ == "__main__":

@@ -240,25 +240,23 @@ def validate_case_matches_checkpoint(
     raise UserError(
       f"{setting('do_lower_case', bool(do_lower_case))} does not fit"
       f" {setting(flag, init_checkpoint)}: {folder} is a {kind} model; give"
-      f" {setting('do_lower_case', not do_lower_case)}, or rename the folder if"
-      " this is what you want"
+      f" {setting('do_lower_case', not do_lower_case)}"
     )
 
 
 def doubt_case(tokens: Iterable[str], lower_case: bool) -> str | None:
   """Returns a warning if a vocabulary does not fit `lower_case`, else None."""
   words = [token for token in tokens if not _SPECIAL.fullmatch(token)]
+  latin = [word for word in words if re.search("[A-Za-z]", word)]
   remedy = f"give {setting('do_lower_case', not lower_case)}"
   if lower_case:
     lost = [word for word in words if strip_accents(word.lower()) != word]
-    text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
-    is_cased = len(lost) > _MAX_CASED * len(words)
-    return f"{text} ({', '.join(lost[:3])}): {remedy}" if is_cased else None
-  number = sum(bool(re.search("[A-Za-z]", word)) for word in words)
-  if number < _MIN_WORDS or any(word != word.lower() for word in words):
-    return None
-  text = "has no token with a capital letter, so that words with one are"
-  return f"{text} unknown: {remedy}"
+    if len(lost) > _MAX_CASED * len(words):
+      text = f"has {len(lost)} of {len(words)} tokens with capitals or accents"
+      return f"{text} ({', '.join(lost[:3])}): {remedy}"
+  elif len(latin) >= _MIN_WORDS and not any(w != w.lower() for w in words):
+    return f"has no token with a capital letter: {remedy}"
+  return None
 
 
 def warn_of_case(tokenizer: Tokenizer) -> None:

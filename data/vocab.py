@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -76,8 +75,7 @@ def _lines(path):
   ids = (model.get("vocab") or {}) | added_ids
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
-    if token.split() == [token]:  # no word of a text equals a token with blanks
-      lines[index] = token
+    lines[index] = " ".join(token.split())
   return lines
 
 
@@ -87,12 +85,7 @@ def unused_ids(tokens: Iterable[str]) -> list[int]:
 
 
 def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
-  """Writes tokens in order; ValueError if `load` would not return them."""
-  tokens = list(tokens)
-  for token, number in Counter(tokens).items():
-    is_line = token and token == token.strip() and not set(token) & {*"\r\n"}
-    if number > 1 or not is_line:
-      raise UserError(f"{token!r} occurs twice, or cannot be a line of a file")
+  """Writes tokens in order."""
   files.write_text(os.fspath(path), "".join(f"{token}\n" for token in tokens))
 
 
@@ -102,16 +95,12 @@ def check_tokens(
   name: str = "the vocabulary",
 ) -> None:
   """Raises ValueError if a vocabulary lacks tokens that a program needs."""
-  missing = [token for token in tokens if token not in vocabulary]
-  if not missing:
-    return
-  remedy = (
-    "add a line for each (for a trained model, replace an [unused] line), or "
-    "take the vocab.txt that came with the model"
-  )
-  if next(iter(vocabulary), "").startswith("\ufeff"):
-    remedy = "its first line begins with a byte order mark: remove the mark"
-  raise UserError(f"{name} lacks {', '.join(missing)}; {remedy}")
+  if missing := [token for token in tokens if token not in vocabulary]:
+    raise UserError(
+      f"{name} lacks {', '.join(missing)}; add a line for each (for a trained "
+      "model, replace an [unused] line), or take the vocab.txt that came with "
+      "the model"
+    )
 
 
 def check_size(

@@ -84,7 +84,7 @@ def log_lengths(
   advice = ""
   if larger:
     fitting = [n for n in larger if longer_than(n) <= (1 - _FITS) * total]
-    best = min(*fitting, larger[-1], max(lengths))
+    best = [*fitting, larger[-1]][0]
     held = 100 * (1 - longer_than(best) / total)
     advice = f"; {setting(flag, best)} would hold {held:.1f} %"
   logging.log(

@@ -7,21 +7,18 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, setting, textfiles, tfrecord
+from storage import UserError, files, number_of, setting, tfrecord
 from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
-_MAKE_AGAIN = "Make the file again"
 _NO_EXAMPLE = "it is not a tf.train.Example"
 _WRONG_LENGTH = "its length is wrong, so no record after it can be found"
-
-_log_once = cache(logging.info)
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -87,18 +84,14 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 def _read_index(path) -> tuple[np.ndarray | None, str | None]:
   """Reads an index: the result of `_scan`, and the vocabulary's fingerprint.
 
-  Returns (None, None) for a missing or corrupt index, or an older file's.
+  Returns (None, None) for a missing index, or the index of an older file.
   """
   try:
     facts = json.loads(files.read_text(tfrecord.index_path(path)))
     mark, number = facts.pop("vocabulary", None), facts.pop("records")
-    starts = facts.pop("blocks")
-    blocks = np.array([*starts, number], np.int64)
-    is_complete = len(starts) == -(-number // BLOCK) and not any(starts[:1])
-    is_ordered = (np.diff([*starts, facts["size"]]) > 0).all()
-    if is_complete and is_ordered and facts == tfrecord.identity(path):
+    blocks = np.array([*facts.pop("blocks"), number], np.int64)
+    if facts == tfrecord.identity(path):
       return blocks, mark
-    _log_once("%s has changed since its index was written", path)
   except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
   return None, None
@@ -157,9 +150,7 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
         yield ScannedRecord(None, "the file ends within it")
         return
       data, checksum = file.read(size), file.read(4)
-      if len(data) < 4:  # too short for a field
-        error = "it is empty"
-      elif tfrecord.masked_crc32c(data) != checksum:
+      if tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
       else:
         error = _content_error(data, schema or {})
@@ -180,36 +171,30 @@ def _content_error(data, schema) -> str | None:
 
 
 class Head(NamedTuple):
-  """The first record of a file, and facts of the file's index."""
+  """The first intact record of a file, and facts of the file's index."""
 
   path: str
   record: dict[str, list] | None  # the first; None if the file is empty
   vocabulary: str | None  # fingerprint; None if unknown
 
 
-def heads(paths: Iterable[str], skip_corrupt: bool = False) -> list[Head]:
-  """Reads the heads of files. `skip_corrupt` takes the first intact records."""
+def heads(paths: Iterable[str]) -> list[Head]:
+  """Reads the heads of files."""
   return files.in_threads(
-    lambda path: Head(path, first_record(path, skip_corrupt), vocabulary(path)),
-    paths,
+    lambda path: Head(path, first_record(path), vocabulary(path)), paths
   )
 
 
-def first_record(
-  path: str, skip_corrupt: bool = False
-) -> dict[str, list] | None:
-  """Parses the first record; None if the file is empty."""
-  first = next(scan(path), None)
-  if not first:
+def first_record(path: str) -> dict[str, list] | None:
+  """Parses the first intact record; None if the file is empty."""
+  error = None
+  for record in scan(path):
+    with suppress(ValueError):
+      if record.data is not None:
+        return tfrecord.parse_example(record.data)
+    error = error or record.error or _NO_EXAMPLE
+  if not error:
     return None
-  if skip_corrupt:
-    first = next((r for r in scan(path) if r.data is not None), first)
-  try:
-    if first.data is not None:
-      return tfrecord.parse_example(first.data)
-    error = first.error
-  except ValueError:
-    error = _NO_EXAMPLE
   raise UserError(
     f"{path} is not a file of records (the first: {error}); expected a "
     "TFRecord file of tf.train.Examples, as the programs here write them"
@@ -220,17 +205,14 @@ def check_record(
   path: str, record: dict[str, list], schema: Schema, limits: Mapping[str, int]
 ) -> None:
   """Raises ValueError if a record does not fit the schema or the `limits`."""
-  for name in schema:
-    if not record.get(name):
-      names = ", ".join(sorted(record)) or "nothing"
-      raise UserError(f"{path}: a record has no field {name}; it holds {names}")
   for name, feature in schema.items():
-    values = record[name]
+    values = record.get(name, [])
     if len(values) != feature.size:
       raise UserError(
         f"{path}: {name} has {len(values)} values in a record, expected "
-        f"{feature.size}: the file was made with another "
-        f"{setting('max_seq_length')} or {setting('max_predictions_per_seq')}"
+        f"{feature.size}: the file was made by another program, or with "
+        f"another {setting('max_seq_length')} or "
+        f"{setting('max_predictions_per_seq')}"
       )
     low, high = min(values), max(values)
     if name in limits and not 0 <= low <= high < limits[name]:
@@ -241,22 +223,19 @@ def check_record(
       )
 
 
-def _errors(paths, schema) -> Iterator[tuple[str, str, str]]:
-  """Yields corrupt records: path, error with record number (from 0), remedy."""
-  skips = setting("max_corrupt_records", "N")
-  for path in paths:
-    for number, record in enumerate(scan(path, schema)):
-      if record.error:
-        remedy = _MAKE_AGAIN
-        if record.error != _WRONG_LENGTH:
-          remedy += f"; in pre-training {skips} skips it"
-        yield path, f"{path}, record {number}: {record.error}", remedy
+def _errors(path: str, schema: Schema | None) -> Iterator[str]:
+  """Yields the errors of a file's corrupt records, counted from 0."""
+  for number, record in enumerate(scan(path, schema)):
+    if record.error:
+      yield f"{path}, record {number}: {record.error}"
 
 
 def first_corrupt(paths: Sequence[str], schema: Schema | None) -> str | None:
   """Describes the first corrupt record of files; None if all are intact."""
-  for _, error, remedy in _errors(paths, schema):
-    return f"{error}. {remedy}"
+  for error in chain.from_iterable(_errors(path, schema) for path in paths):
+    skips = setting("max_corrupt_records", "N")
+    remedy = f"in pre-training, {skips} leaves out up to N corrupt records"
+    return f"{error}. Make the file again; {remedy}"
   return None
 
 
@@ -266,50 +245,27 @@ def drop_corrupt(
   """Copies the intact records of each file with corrupt records to a folder.
 
   Returns {path of a corrupt file: path of its copy}. Raises UserError if more
-  than `at_most` records, a length, or all records of a file are corrupt. A file
-  in the folder stores what was found, which is valid until size or modification
-  time of the scanned file changes.
+  than `at_most` records are corrupt, or if the length of a record is wrong.
   """
-  store, known = os.path.join(folder, "corrupt-records.json"), {}
-  with suppress(Exception):  # missing or corrupt: remote files raise many types
-    known = textfiles.read_json(store)
-  current = _find_errors(paths, schema, known)
-  errors = [error for path in paths for error in current[path][1]]
-  for _, error, remedy in errors:
-    if remedy == _MAKE_AGAIN:
-      raise UserError(f"{error}. {remedy}")
-  if len(errors) > at_most:
-    _, first, _ = errors[0]
+  by_path = {path: [*_errors(path, schema)] for path in paths}
+  errors = [*chain.from_iterable(by_path.values())]
+  lost = [error for error in errors if error.endswith(_WRONG_LENGTH)]
+  if lost or len(errors) > at_most:
+    first = [*lost, *errors][0]
     raise UserError(
-      f"{len(errors)} records cannot be read, more than "
-      f"{setting('max_corrupt_records', at_most)}; the first is {first}"
+      f"{number_of(len(errors), 'corrupt record')}, which "
+      f"{setting('max_corrupt_records', at_most)} cannot leave out. Make the "
+      f"file again: {first}"
     )
   copies = {}
-  for path, error, _ in errors:
-    logging.warning("left out: %s", error)
+  for path in filter(by_path.__getitem__, paths):
+    for error in by_path[path]:
+      logging.warning("left out: %s", error)
     # Files in different folders may have the same name.
-    key = zlib.crc32(files.absolute(path).encode())
+    state = f"{files.absolute(path)} {files.size(path)} {files.mtime(path)}"
+    key = zlib.crc32(state.encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
-  for path, copy in copies.items():
-    if known.get(path) is current[path] and files.exists(copy):
-      continue
-    records = (record.data for record in scan(path, schema) if record.data)
-    with tfrecord.create(copy, vocabulary(path)) as file:
-      if not file.write(records):
-        raise UserError(f"{path} has no record that can be read")
-  if current != known:
-    files.write_text(store, json.dumps(current))
+    if not files.exists(copies[path]):
+      with tfrecord.create(copies[path], vocabulary(path)) as file:
+        file.write(record.data for record in scan(path, schema) if record.data)
   return copies
-
-
-def _find_errors(paths, schema, known):
-  """Adds the errors of changed files to `known`, {path: [state, errors]}."""
-  sizes = {name: feature.size for name, feature in schema.items()}
-  states = files.in_threads(
-    lambda path: [files.size(path), files.mtime(path), sizes], paths
-  )
-  current = dict(known)
-  for path, state in zip(paths, states, strict=True):
-    if path not in current or current[path][0] != state:
-      current[path] = [state, [*_errors([path], schema)]]
-  return current

@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, BinaryIO
 
 import google_crc32c
-from absl import logging
 
 from storage import files
 
@@ -134,7 +133,7 @@ def parse_example(data: bytes) -> dict[str, list]:
 class ExampleEncoder:
   """Serializes the fields of a record, flat sequences, as a tf.train.Example.
 
-  Raises ValueError for a missing or unknown field, a wrong length or type.
+  Raises ValueError for a missing or unknown field, or a wrong length.
   """
 
   def __init__(self, schema: Schema):
@@ -158,12 +157,7 @@ class ExampleEncoder:
       if len(values) != feature.size:
         text = f"expected {feature.size} values, got {len(values)}"
         raise ValueError(f"{feature.name}: {text}")
-      try:
-        encoded[:] = values
-      except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{feature.name}: {error}") from error
-      if feature.dtype == "float32" and any(map(math.isinf, encoded)):
-        raise ValueError(f"{feature.name}: a value does not fit into float32")
+      encoded[:] = values
     return self._example.SerializeToString()
 
 
@@ -219,13 +213,10 @@ def create(path: str, vocabulary: str | None = None) -> Iterator[RecordFile]:
   with files.open_for_writing(path) as file:
     written = RecordFile(file)
     yield written
-  try:
-    index = {"records": written.records, "blocks": written.blocks}
-    index |= {"vocabulary": vocabulary} if vocabulary else {}
-    text = json.dumps(identity(path) | index, separators=(",", ":"))
-    files.write_text(index_path(path), text)
-  except Exception as error:  # remote files raise more than OSErrors
-    logging.warning("%s gets no index: %s", path, error)
+  index = {"records": written.records, "blocks": written.blocks}
+  index |= {"vocabulary": vocabulary} if vocabulary else {}
+  text = json.dumps(identity(path) | index, separators=(",", ":"))
+  files.write_text(index_path(path), text)
 
 
 def index_path(path: str) -> str:

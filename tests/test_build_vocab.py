@@ -55,7 +55,7 @@ def test_json_lines_give_the_same_vocabulary_as_plain_text(run, tmp_path):
 def test_json_lines_without_a_text_field_are_reported(run, tmp_path):
   (tmp_path / "rows.jsonl").write_text('{"body": "Two owls."}\n' * 9)
   log = run(vocab_size=60, input_file="rows.jsonl", output_file="words")
-  assert "9 of the first 9 lines look like JSON" in log
+  assert "rows.jsonl: the text looks like JSON" in log
 
 
 def test_apache_beam_learns_the_same_vocabulary_as_one_process(run, tmp_path):

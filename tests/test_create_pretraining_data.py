@@ -40,10 +40,9 @@ def test_the_command_in_the_originals_readme_runs_unchanged(tmp_path):
   paths = f"--output_file={output}", f"--vocab_file={GOLDEN / 'vocab.txt'}"
   log = programs.run("create_pretraining_data", *COMMAND.split(), *paths)
   number = _count(output, features.pretraining(128, 20))
-  for text in (str(output), "tokens: [CLS] ", f"Wrote {number} instances"):
+  for text in (str(output), f"Wrote {number} instances"):
     assert text in log
   assert "tensorflow" not in log.lower()
-  assert "blank line" not in log
   assert number >= 5 * 5  # --dupe_factor=5, and the text has five documents
 
 
@@ -54,13 +53,6 @@ def test_dynamic_masking_leaves_records_unmasked(tmp_path):
   first, second = (_count(path, schema) for path in outputs.split(","))
   assert first - second in (0, 1)  # the files get instances in turn
   assert f"Wrote {first + second} instances" in log
-  assert "[MASK]" not in log
-
-
-def test_a_blank_last_line_of_a_vocabulary_gives_a_warning(tmp_path):
-  (tmp_path / "vocab.txt").write_text(f"{(GOLDEN / 'vocab.txt').read_text()}\n")
-  flags = {"vocab_file": tmp_path / "vocab.txt", "output_file": tmp_path / "a"}
-  assert "vocab.txt ends with a blank line, which count" in _run(**flags)
 
 
 def test_prose_in_compressed_json_lines_is_read(tmp_path):
@@ -93,19 +85,7 @@ def test_documents_of_one_sentence_are_reported_once(tmp_path):
   lines = [line for line in log.splitlines() if "WARNING" in line]
   [warning] = [line for line in lines if "one sentence" in line]
   assert "500 of the first 500 documents have one sentence" in warning
-  assert "--input_format" in warning
   assert "1,500 instances, 1,500 random next sentences" in log
-
-
-def test_files_of_one_line_are_one_document_unless_workers_read_them(tmp_path):
-  for number, line in enumerate(LINES[:40]):
-    (tmp_path / f"{number}.txt").write_text(f"{line}\n")
-  flags = {"input_file": tmp_path / "*.txt", "output_file": tmp_path / "out"}
-  log = _run(**flags, dupe_factor=1)
-  assert "single document" in log
-  assert "have one sentence" not in log
-  log = _run(**flags, dupe_factor=1, overwrite=True, num_workers=2)
-  assert "documents have one sentence" in log
 
 
 def test_apache_beam_makes_the_records(tmp_path):

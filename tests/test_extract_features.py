@@ -123,11 +123,10 @@ def test_pooling_writes_one_vector_per_line(lines, given, tmp_path):
 
 def test_words_missing_in_the_vocabulary_are_reported(given, tmp_path):
   korean = tmp_path / "korean.txt"
-  # Three of four letters are Korean, in one of two words.
   korean.write_text("한국어 ||| a\n", encoding="utf-8")
   log = _run(**given | {"input_file": korean, "output_file": tmp_path / "x"})
   assert '"index": -3' in (tmp_path / "x").read_text()  # the lowest layer
-  assert "korean.txt: 75 % of the letters are Hangul" in log
+  assert "korean.txt: --do_lower_case=True damages 50 %" in log
   assert "korean.txt: 50 % of the words become [UNK]" in log
 
 

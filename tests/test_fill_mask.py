@@ -43,7 +43,7 @@ def test_the_program_reads_standard_input_and_a_folder(flags):
   flags = flags | {"init_checkpoint": folder, "input_file": "-"}
   done = programs.call("fill_mask", **flags, stdin=text.encode())
   assert done.stdout.startswith(text + "  blue")
-  assert "the texts: 100 % of the letters are Hangul" in done.stderr
+  assert "the texts: --do_lower_case=True damages 100 %" in done.stderr
   assert "the texts: 100 % of the words become [UNK]" in done.stderr
 
 

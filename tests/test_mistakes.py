@@ -123,7 +123,7 @@ run_squad | do_train eval_steps=1 predict_file=bare.json | not every question of
 run_pretraining | do_eval | train first, or name one
 run_pretraining | do_eval -input_file eval_file=nothing* | no file matches nothing*
 run_pretraining | do_train -input_file | --do_train and --do_eval need --input_file
-run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: a record has no field next_sentence_labels; it holds
+run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: input_ids has 13 values in a record, expected 12
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
@@ -168,7 +168,6 @@ build_vocab | preset=huge | --preset=huge: value should be one of <tiny
 build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
-build_vocab | special_tokens=[PAD],[UNK],[CLS],[SEP],[MASK], | : one name is empty
 build_vocab | special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK] | put [PAD] first
 extend | new_words=0 | has no [unused] token to replace: give --append_words
 extend | append_words=false | has 0 [unused] tokens, fewer than --new_words=1
@@ -190,10 +189,10 @@ create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | masking=dynamic preview=1 vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=text overwrite | text is an input, too
-create_pretraining_data | output_file=a,data/../a | repeats
+create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
-create_pretraining_data | -output_file preview=1 num_workers=1 | --preview reads the text in one process
-create_pretraining_data | runner=DirectRunner num_workers=2 | --runner has its own workers
+create_pretraining_data | -output_file preview=1 num_workers=1 | --preview and --num_workers exclude each other
+create_pretraining_data | runner=DirectRunner num_workers=2 | --num_workers and --runner exclude each other
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
 create_pretraining_data | text_field=text | text, line 1: not a JSON object
 split_sentences | input_file=gone | gone

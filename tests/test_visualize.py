@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-import unicodedata
 from functools import partial
 
 import pytest
@@ -107,13 +106,6 @@ def test_the_page_shows_the_moving_averages_like_predictor(tmp_path, make):
   args = programs.arguments("visualize", model=prefix, text="a")
   served = stages.program("visualize")._restore(args)
   assert all((w == 5).all() for w in served.model.get_weights())
-
-
-def test_decomposed_texts_are_reported(folder, tmp_path):
-  text = unicodedata.normalize("NFD", "하 [MASK]")
-  path = tmp_path / "x.html"
-  log = programs.run("visualize", model=folder, text=text, output_file=path)
-  assert "composed (NFC) it would be 0 %" in log
 
 
 @pytest.mark.parametrize("name", ["text", "text_pair"])

@@ -87,8 +87,6 @@ for name in ("", ".metrics", ".options", ".options.pipeline_options"):
   sys.modules["apache_beam" + name] = MagicMock(DoFn=object)
 from bert_tf2.data.pretraining import beam
 
-options = beam.PipelineOptions.return_value
-options.view_as.return_value.job_endpoint = None
 beam._run(lambda pipeline: None, [])
 print(os.environ["PYTHONPATH"])
 """

@@ -8,7 +8,6 @@ import glob
 import json
 import os
 import re
-import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
@@ -27,10 +26,7 @@ from storage import UserError, files, setting, textfiles, tfrecord
 try:
   import apache_beam as beam
   from apache_beam.metrics import Metrics
-  from apache_beam.options.pipeline_options import (
-    PipelineOptions,
-    PortableOptions,
-  )
+  from apache_beam.options.pipeline_options import PipelineOptions
 except ImportError:
   raise UserError(
     f"{setting('runner')} needs Apache Beam: "
@@ -41,7 +37,6 @@ _ROOT = Path(__file__).resolve().parents[2]
 _NAMESPACE = "corpus"  # of Beam's metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # number of files with word counts
-_SECONDS_TO_CONNECT = 10.0
 
 
 def write(
@@ -154,7 +149,7 @@ class _WriteShard(beam.DoFn):
     self._builder = RecordBuilder(self._config)
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
-    records, counts, _ = build_shard(self._builder, shard)
+    records, counts = build_shard(self._builder, shard)
     for name, count in counts.items():
       Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
@@ -188,8 +183,8 @@ def _rename(
 
 def _hashes(pair, text_format):
   number, shard = pair
-  for i, digest in enumerate(digests(shard.lines(text_format))):
-    yield int(digest).to_bytes(8), (number, i)
+  for i, digest in enumerate(digests(text_format, shard)):
+    yield digest.to_bytes(8), (number, i)
 
 
 def _set_dropped(number, groups):
@@ -217,40 +212,15 @@ def _run(build, options) -> None:
   if __package__ == "data.pretraining":
     folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-  options = PipelineOptions(list(options))
-  endpoint = options.view_as(PortableOptions).job_endpoint
-  host, _, port = (endpoint or "").rpartition(":")
-  if host and port.isdigit():  # an address, not a name
-    try:  # without an answer, Beam would wait for ever
-      socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-    except OSError as error:
-      raise UserError(
-        f"no job service answers at job_endpoint={endpoint} ({error}): start "
-        f"it, or correct {setting('pipeline_options')}"
-      ) from None
-  pipeline = beam.Pipeline(options=options)
+  pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
   build(pipeline)
   try:
     pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own type
-    raise UserError(f"the pipeline failed: {_explain(str(error))}") from error
-
-
-def _explain(error: str) -> str:
-  """The message of a worker's error, without Beam's traceback, and remedies."""
-  folders = f"{setting('input_file')} and {setting('output_file')}"
-  remedies = {
-    "Channel closed prematurely": "a worker process died; if it ran out of "
-    "memory, use fewer workers",
-    "No module named": "workers need this project on their PYTHONPATH, and the "
-    "packages of requirements-beam.txt",
-    "No such file": f"workers need the folders of {folders} at the same paths, "
-    "or gs://",
-    "Unable to fetch remote": "fetch it elsewhere, and name the file in "
-    f"{setting('pipeline_options')} by flink_job_server_jar, "
-    "spark_job_server_jar or prism_location",
-  }
-  lines = re.findall(r"^[\w.]*Error: (.*)$", error, re.M)
-  lines += re.findall(r"^\s*details = \"(.*)\"$", error, re.M)
-  text = re.sub(r" \[while running .*", "", [error, *lines][-1], flags=re.S)
-  return "; ".join([text, *(remedies[x] for x in remedies if x in text)])
+    # A worker's error is the last in Beam's traceback.
+    causes = re.findall(r"^[\w.]*Error: (.*)$", str(error), re.M)
+    cause = [str(error), *causes][-1]
+    raise UserError(
+      f"the pipeline failed: {cause}; docs/several_machines.md says what "
+      "workers need"
+    ) from error

@@ -1,6 +1,5 @@
 """Finds documents and duplicates in texts, and divides a corpus into shards."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -120,31 +119,15 @@ def text_size(path: str) -> int:
 
 # --- Texts that make poor records -------------------------------------------
 
-_SIGNS = re.compile(
-  r"""\s*(?:\{\s*"[^"]*"\s*:|<(?:doc|html|p|div)\b)"""
-  r"|.*&(?:amp|quot|lt|gt|nbsp|apos|#\w+);"
-)
-SIGNS = (
-  "look like JSON or HTML, whose signs become words: for JSON lines, give "
-  "build_vocab.py and create_pretraining_data.py a text_field; extract the "
-  "text of HTML first"
-)
-_MANY_SIGNS = 0.001  # of the sentences; a long article in JSON has one sign
 
-
-def has_signs(line: str) -> bool:
-  """True if a line begins like an object of JSON, or has signs of HTML."""
-  return bool(_SIGNS.match(line))
-
-
-_JOINT = re.compile(r"\w[\r\v\f\x85]+\w")  # tokenizing a line joins the words
-
-
-def doubt_of_signs(texts: Sequence[str], noun: str) -> Iterator[str]:
-  """Yields a warning if many texts have signs. It calls the texts `noun`."""
-  number = sum(map(has_signs, texts))
-  if number > _MANY_SIGNS * len(texts):
-    yield f"{number:,} of the first {len(texts):,} {noun} {SIGNS}"
+def doubt_of_json(lines: Sequence[str]) -> Iterator[str]:
+  """Yields a warning if the first line begins like an object of JSON."""
+  if lines and lines[0].lstrip("\ufeff").startswith('{"'):
+    yield (
+      "the text looks like JSON, whose signs become words: give "
+      "build_vocab.py and create_pretraining_data.py a "
+      f"{setting('text_field')}"
+    )
 
 
 def doubts(
@@ -154,39 +137,25 @@ def doubts(
 
   `words` splits a text into words. A record has at most `max_words` words.
   """
+  yield from doubt_of_json(lines)
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
-  noun = "sentences" if is_prose else "lines"
-  some = f"of the first {len(sentences):,} {noun}"
-  single = [text for [text, *others] in texts if not others]
-  if 0 < 0.5 * len(texts) <= len(single):
-    remedy = (
-      "put blank lines between documents only, or all of a document into a "
-      f"JSON line, or see {setting('input_format')}"
-    )
-    if is_prose and len("".join(single)) > 250 * len(single):
-      remedy = (
-        "verse, lists and texts without full stops need a line for each "
-        f"sentence, and no {setting('input_format')}"
-      )
+  single = sum(len(text) == 1 for text in texts)
+  if texts and single >= 0.5 * len(texts):
     yield (
-      f"{len(single):,} of the first {len(texts):,} documents have one "
-      f"sentence, and thus a random next one: {remedy}"
+      f"{single:,} of the first {len(texts):,} documents have one sentence, "
+      "and thus a random next one: put a line for each sentence, and blank "
+      "lines between documents only"
     )
-  yield from doubt_of_signs(sentences, noun)
-  cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
+  some = f"of the first {len(sentences):,}"
   if is_prose and (unsplit := sum(map(is_unsplit, sentences))):
-    yield f"{unsplit:,} {some} {UNSPLIT}"
-  elif not is_prose and sum(cut) > 0.1 * len(cut):
+    yield f"{unsplit:,} {some} sentences {UNSPLIT}"
+  cut = [len(words(text[: 10 * max_words])) > max_words for text in sentences]
+  if not is_prose and sum(cut) > 0.1 * len(cut):
     yield (
-      f"{sum(cut):,} {some} have more words than "
+      f"{sum(cut):,} {some} lines have more words than "
       f"{setting('max_seq_length', max_words)} and are cut; "
       "split_sentences.py makes a line of each sentence"
-    )
-  if joints := sum(bool(_JOINT.search(line)) for line in sentences):
-    yield (
-      f"{joints:,} {some} have a carriage return or form feed between words, "
-      "which are joined, as in the original: replace it by a blank"
     )
 
 
@@ -285,8 +254,9 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   for span in chain.from_iterable(parts):
     if span.size > _LARGE_SPAN:
       logging.warning(
-        f"{span}: {span.size // 1_000_000} MB cannot be divided; a worker "
-        "holds all of it in memory"
+        f"{span}: {span.size // 1_000_000} MB without a blank line between "
+        "documents, or compressed, cannot be divided; a worker holds all of it "
+        "in memory"
       )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))

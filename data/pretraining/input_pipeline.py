@@ -3,7 +3,6 @@
 Legend: B rows, T tokens, P predictions of a record, K = min(P, T).
 """
 
-import math
 import os
 from collections.abc import Sequence
 
@@ -23,22 +22,20 @@ class Masker:
 
   Adds the predictions of features.pretraining to a batch; masked_lm_positions
   are ascending, then zeros. Random numbers depend only on `seed`, [2] integers.
-  A vocabulary may end in blank lines, so random words have ids < `vocab_size`.
   """
 
-  def __init__(
-    self, tokenizer: Tokenizer, masking: Masking, vocab_size: float = math.inf
-  ):
+  def __init__(self, tokenizer: Tokenizer, masking: Masking):
     self._cls, self._sep = tokenizer.cls, tokenizer.sep
     self._mask = tokenizer.mask
     self._masking, self._policy = masking, masking.policy
     self._max_predictions = masking.max_predictions_per_seq
     whole_word = masking.whole_word
     self._choose = self._choose_words if whole_word else self._choose_tokens
-    self._all_ids = [i for i in tokenizer.vocab.values() if i < vocab_size]
+    # Without blank lines, which may follow the last token of a model.
+    tokens = {token: i for token, i in tokenizer.vocab.items() if token}
+    self._all_ids = [*tokens.values()]
     self._is_continuation = [False] * (max(self._all_ids) + 1)
-    for i in self._all_ids:
-      token = tokenizer.inv_vocab[i]
+    for token, i in tokens.items():
       self._is_continuation[i] = tokenizer.continues(token)
 
   def __call__(self, batch: dict, seed: tf.Tensor) -> dict:
@@ -234,14 +231,12 @@ class PretrainingInput(TrainingRecords):
     self.masks_words = not is_masked and not causal_targets
     if self.masks_words and tokenizer:
       vocab.check_size(tokenizer.vocab, vocab_size, tokenizer.vocab_file)
-      self._masker = Masker(tokenizer, masking, vocab_size)
+      self._masker = Masker(tokenizer, masking)
     elif masking.policy != DEFAULT_MASKING.policy:
-      remedy = f"make it with them, or with {setting('masking', 'dynamic')}"
-      if causal_targets:
-        remedy = "leave them out, as this objective masks no words"
       raise UserError(
         f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
-        f"for records without masks, and {self.files[0]} has masks: {remedy}"
+        "for an objective that masks the words of records that were made with "
+        f"{setting('masking', 'dynamic')}"
       )
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(

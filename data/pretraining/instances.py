@@ -18,8 +18,6 @@ from data.vocab import Tokenizer
 from storage import Progress, UserError
 from storage.tfrecord import ExampleEncoder, Schema
 
-_SAMPLES = 3  # examples in the log
-
 
 class StaticMasking:
   """Masks words of a sequence (section 3.1, task 1, of the paper)."""
@@ -271,27 +269,12 @@ class RecordBuilder:
 
   def records(
     self, corpus: list[Document], rng: Random, progress: Progress
-  ) -> tuple[list[bytes], list[str]]:
-    """Serialized records in random order, and three of them as text."""
+  ) -> list[bytes]:
+    """Serialized records in random order."""
     encode = ExampleEncoder(self.config.instance_config.schema)
-    tokens = self.config.tokenizer.convert_ids_to_tokens
-    records: list[bytes] = []
-    samples: list[str] = []
-    for example in self.examples(corpus, rng, progress):
-      if len(samples) < _SAMPLES:
-        ids = example["input_ids"][: sum(example["input_mask"])]
-        text = f"*** Example ***\ntokens: {' '.join(tokens(ids))}\n"
-        if self._mask:
-          count = int(sum(example["masked_lm_weights"]))
-          positions = map(str, example["masked_lm_positions"][:count])
-          labels = tokens(example["masked_lm_ids"][:count])
-          text += f"masked_lm_positions: {' '.join(positions)}\n"
-          text += f"masked_lm_labels: {' '.join(labels)}\n"
-        is_random = bool(example["next_sentence_labels"][0])
-        samples.append(f"{text}is_random_next: {is_random}")
-      records.append(encode(example))
+    records = list(map(encode, self.examples(corpus, rng, progress)))
     shuffle(rng.getrandbits, records)
-    return records, samples
+    return records
 
 
 def no_text(paths: Iterable[str]) -> UserError:

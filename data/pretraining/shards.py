@@ -7,31 +7,25 @@ files, which the parent joins in order.
 import os
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from random import Random
 from tempfile import TemporaryDirectory
 
-import numpy as np
 from absl import logging
 
 from data.features import Masking
 from data.pretraining import documents, instances
 from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
-from storage import Progress, files, num_wide, setting, tfrecord, workers
-
-_MANY = 500  # with fewer instances, the fraction of random ones is chance
+from storage import Progress, files, tfrecord, workers
 
 
 def build_shard(
   builder: RecordBuilder, shard: Shard
-) -> tuple[list[bytes], Mapping[str, int], list[str]]:
-  """Returns a shard's records, counts by name, and texts to log.
-
-  The counts have names such as "documents" and "instances".
-  """
+) -> tuple[list[bytes], Mapping[str, int]]:
+  """Returns a shard's records, and counts of "documents", "instances" etc."""
   config = builder.config
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
@@ -39,8 +33,7 @@ def build_shard(
     lines = documents.drop_documents(lines, progress, shard.dropped)
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
-  records, samples = builder.records(corpus, rng, progress)
-  return records, progress.counts, samples
+  return builder.records(corpus, rng, progress), progress.counts
 
 
 def write_shards(
@@ -66,27 +59,16 @@ def write_shards(
     prepare = partial(_shard_writer, config, folder)
     results = workers.ordered_map(prepare, shards, processes, progress.say)
     stack.enter_context(closing(results))  # closed before `folder` is removed
-    single = 0
-    for shard, result in zip(shards, results, strict=True):
-      part, sizes, counts, samples = result
+    for shard, (part, sizes, counts) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
-      for sample in () if written else samples:
-        logging.info("%s", sample)
       with open(part, "rb") as file:
         for i, size in enumerate(sizes, written):  # go on round-robin
           sinks[i % len(sinks)].append(file.read(size))
       os.remove(part)
       progress.add(shard.megabytes, **counts)
-      single += counts.get("documents") == 1
     if not progress.counts["instances"]:
       raise instances.no_text(paths)
   progress.say()
-  if single:
-    logging.warning(
-      f"{single} of {len(shards)} shards are a single document, which also "
-      "gives their random next sentences: put blank lines between documents"
-    )
-  _warn_of_pairs(progress.counts)
   return progress.counts["instances"]
 
 
@@ -104,35 +86,23 @@ def _open(
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 
-def _warn_of_pairs(counts: Mapping[str, int]) -> None:
-  """Warns if clearly more than half of the second sentences are random."""
-  fraction = counts["random_next_sentences"] / max(counts["instances"], 1)
-  if fraction > 0.55 and counts["instances"] >= _MANY:
-    logging.warning(
-      f"{fraction:.0%} of the second sentences are random, not about half: "
-      "a sentence that ends a document or fills a short record has no next "
-      f"one. Longer documents, a larger {setting('max_seq_length')} and "
-      f"{setting('short_seq_prob', 0)} lower this"
-    )
-
-
 def _shard_writer(
   config: BuildConfig, folder: str
-) -> Callable[[Shard], tuple[str, array, Mapping[str, int], list[str]]]:
+) -> Callable[[Shard], tuple[str, array, Mapping[str, int]]]:
   """Makes a function that writes the framed records of a shard to a file.
 
   The function returns the path of the file in `folder`, the size of each frame,
-  then counts and samples as in `build_shard`.
+  and the counts of `build_shard`.
   """
   builder = RecordBuilder(config)
 
   def write(shard):
-    records, counts, samples = build_shard(builder, shard)
+    records, counts = build_shard(builder, shard)
     frames = [*map(tfrecord.frame, records)]
     path = f"{folder}/{shard.number}"
     with open(path, "wb") as file:
       file.writelines(frames)
-    return path, array("L", map(len, frames)), counts, samples
+    return path, array("L", map(len, frames)), counts
 
   return write
 
@@ -142,36 +112,27 @@ def _mark_duplicates(
 ) -> list[Shard]:
   """Sets Shard.dropped to the documents that repeat an earlier document."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
-  prepare = partial(_digests, text_format)
+  # Each worker calls `prepare` once, and gets the function of a shard.
+  prepare = partial(partial, digests, text_format)
   results = workers.ordered_map(prepare, shards, processes, progress.say)
-  all_digests = []
+  seen: set[int] = set()
+  marked = []
   for shard, numbers in zip(shards, results, strict=True):
-    all_digests.append(numbers)
+    dropped = []
+    for index, number in enumerate(numbers):
+      if number in seen:
+        dropped.append(index)
+      seen.add(number)
+    marked.append(shard._replace(dropped=tuple(dropped)))
     progress.add(shard.megabytes, documents=len(numbers))
   progress.say()
-  pairs = zip(shards, find_repeated(all_digests), strict=True)
-  return [shard._replace(dropped=indices) for shard, indices in pairs]
+  return marked
 
 
-def find_repeated(shards: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-  """Indices, by shard, of documents with the digest of an earlier document."""
-  _, first = np.unique(np.concatenate(shards), return_index=True)
-  is_repeated = np.ones(sum(map(len, shards)), bool)
-  is_repeated[first] = False
-  ends = np.cumsum([len(shard) for shard in shards])
-  by_shard = np.split(is_repeated, ends[:-1])
-  return [tuple(np.flatnonzero(flags).tolist()) for flags in by_shard]
-
-
-def _digests(text_format):
-  """Makes a function: shard -> digests of its documents."""
-  return lambda shard: digests(shard.lines(text_format))
-
-
-def digests(lines: Iterable[str]) -> np.ndarray:
-  """Hash of each document, [documents] uint64."""
-  parts = documents.split_documents(lines)
-  return np.fromiter(map(documents.digest, parts), np.uint64)
+def digests(text_format: TextFormat, shard: Shard) -> array:
+  """Hash of each document of a shard, 64 bits."""
+  parts = documents.split_documents(shard.lines(text_format))
+  return array("Q", map(documents.digest, parts))
 
 
 def write_in_memory(
@@ -194,11 +155,8 @@ def write_in_memory(
   dupes = config.instance_config.dupe_factor
   unit = "copies of documents" if dupes > 1 else "documents"
   building = Progress("built from", len(corpus) * dupes, unit)
-  records, samples = builder.records(corpus, Random(config.seed), building)
+  records = builder.records(corpus, Random(config.seed), building)
   building.say()
-  _warn_of_pairs(building.counts)
-  for sample in samples:
-    logging.info("%s", sample)
   with ExitStack() as stack:  # all files appear, or no file does
     sinks = _open(stack, config, outputs)
     for i, sink in enumerate(sinks):
@@ -297,6 +255,5 @@ def _describe(number, example, targets, tokens, is_causal):
     pair = tokens[label], "(unchanged)" if shown == label else tokens[shown]
     if is_causal:
       pair = tokens[shown], tokens[label]
-    blanks = " " * (16 - len(pair[0]) - num_wide(pair[0]))
-    yield f"  {position:>8}  {pair[0]}{blanks}  {pair[1]}"
+    yield f"  {position:>8}  {pair[0]:<16}  {pair[1]}"
   yield ""

@@ -242,23 +242,9 @@ def choose_words(
   return result
 
 
-def split_statistics(
-  counts: Counter, tokens: Iterable[str]
-) -> tuple[float, float]:
-  """Fraction of words that the vocabulary lacks, and mean pieces per word."""
-  vocabulary = dict.fromkeys(tokens, 0)
-  pieces = WordpieceTokenizer(vocabulary).tokenize
-  split = sum(n for word, n in counts.items() if word not in vocabulary)
-  number = sum(n * len(pieces(word)) for word, n in counts.items())
-  return split / counts.total(), number / counts.total()
-
-
 def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name=setting("special_tokens"))
-  if "" in special:
-    names = setting("special_tokens", ",".join(special))
-    raise UserError(f"{names}: one name is empty")
   if special[0] != vocab.PAD:
     raise UserError(
       f"{setting('special_tokens')} begins with {special[0]}: put {vocab.PAD} "
@@ -281,25 +267,17 @@ def extend(
   unused = vocab.unused_ids(tokens)
   number = number or len(unused)
   words = choose_words(counts, tokens, number, min_count)
-  often = setting("min_count", min_count)
   if not words:
     raise UserError(
-      f"{path} has all words that {text_name} has {often} "
-      "times or more: there is nothing to add"
+      f"{path} has all words that {text_name} has "
+      f"{setting('min_count', min_count)} times or more: nothing to add"
     )
-  if len(words) < number:
-    text = "only %d words of the text are split and occur %s times"
-    logging.warning(text, len(words), often)
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))
   extended = dict(enumerate(lines)) | new_words
-  before, pieces_before = split_statistics(counts, tokens)
-  after, pieces_after = split_statistics(counts, extended.values())
   logging.info(
-    f"{len(words)} new words ({', '.join(words[:5])}, ...), "
-    f"{len(extended) - len(tokens)} of them appended; {100 * before:.1f} % of "
-    f"the words were not tokens, now {100 * after:.1f} %; pieces per word: "
-    f"{pieces_before:.2f}, now {pieces_after:.2f}"
+    f"{len(words)} new words ({', '.join(words[:5])}, ...), of which "
+    f"{len(extended) - len(tokens)} are appended"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}
   split = WordpieceTokenizer(token_ids).tokenize

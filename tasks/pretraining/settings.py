@@ -125,7 +125,7 @@ def check_flags(settings: Settings) -> None:
   checks.check_run(settings, network)
   heads: list[Head] = []
   for paths in inputs:
-    group = record_scan.heads(paths, settings.max_corrupt_records > 0)
+    group = record_scan.heads(paths)
     if empty := [head.path for head in group if head.record is None]:
       text = "%d of %d files are empty, such as %s: they are left out"
       logging.warning(text, len(empty), len(paths), empty[0])

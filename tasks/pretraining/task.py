@@ -42,7 +42,7 @@ def pretrain(settings: Settings) -> None:
   if settings.do_train or settings.do_eval:
     is_chief = processes.is_chief()
     with run.scope():
-      # Only the chief looks for corrupt records. The other workers wait.
+      # Only the chief copies files with corrupt records. The others wait.
       if not is_chief:
         run_folder.wait_for_chief()
       eval_set = eval_data(settings, run.config)
@@ -120,7 +120,7 @@ def _records(settings: Settings, config, sources, masking, packing=None):
     causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
-  heads = record_scan.heads([path], settings.max_corrupt_records > 0)
+  heads = record_scan.heads([path])
   return PretrainingInput(
     sources,
     pretraining_settings.find_schema(settings, heads, config.vocab_size),

@@ -96,11 +96,10 @@ def test_the_log_counts_long_texts_and_suggests_a_length(log):
 def test_a_single_long_text_is_logged_in_the_singular(log):
   log_lengths("x", {100: 1}, 64)
   assert "exceeded by 1 of 1 text (100.0 %)" in log.text
-  # The suggestion is the longest length, not the next usual length.
-  assert "max_seq_length=100 would hold 100.0 %" in log.text
+  assert "max_seq_length=128 would hold 100.0 %" in log.text
   log_lengths("x", {100: 1}, 64, flag="max_text_length")
   assert "max_text_length=64 is exceeded by 1 of 1" in log.text
-  assert "max_text_length=100 would hold 100.0 %" in log.text
+  assert "max_text_length=128 would hold 100.0 %" in log.text
 
 
 def test_few_long_texts_are_logged_as_info_and_short_texts_are_not_logged(log):

@@ -86,23 +86,6 @@ def test_the_cache_gives_the_same_ids_as_the_tokenizer(
     assert len(cached) <= max_pieces
 
 
-@pytest.mark.parametrize(
-  ("unit", "tokens"),
-  [
-    ("a", 1),  # a single unknown word
-    ("owls hunt ", 200_000),
-    (".", 1_000_000),
-    ("\0", 0),
-    ("größe ", 375_000),  # 125,000 times gr ##o ##ße
-  ],
-)
-def test_a_line_of_a_megabyte_is_tokenized(unit, tokens):
-  text = unit * (1_000_000 // len(unit.encode()))
-  ids = tokenization.CachedTokenizer(_full()).ids(text)
-  assert len(ids) == tokens
-  assert set(ids) <= set(_full().vocab.values())
-
-
 A = "a" * 100
 LINE = ["the River the river. river, (the) größe größe."]
 

@@ -37,10 +37,6 @@ def test_features_are_written_in_the_order_of_the_schema():
   ("change", "message"),
   [
     ({"ids": [1, 2]}, "ids: expected 3 values, got 2"),
-    ({"ids": [1, 2, 1 << 63]}, "ids: Value out of range: 9223372036854775808"),
-    ({"ids": [1, 2, "a"]}, "ids: "),
-    ({"weights": ["a", 1.0]}, "weights: "),
-    ({"weights": [1e39, 1.0]}, "weights: a value does not fit into float32"),
     ({"other": [1]}, "the record has the fields"),
   ],
 )

@@ -8,8 +8,6 @@ pytest.importorskip(
   "apache_beam", reason="needs `pip install -r requirements-beam.txt`"
 )
 
-from apache_beam.runners.portability.prism_runner import PrismJobServer
-
 from data.pretraining import beam, documents, shards
 from data.pretraining.documents import TextFormat
 from data.pretraining.vocab_learning import WordCounter
@@ -87,26 +85,11 @@ def test_an_error_names_the_line_and_leaves_no_file(options, tmp_path):
   assert os.listdir(tmp_path) == ["latin1.txt"]
 
 
-@pytest.mark.parametrize(
-  ("runner", "message"),
-  [
-    ("Portable", r"no job service .*=localhost:1 \("),
-    ("Prism", "Unable to fetch .*prism_location"),
-    ("Direct", "there is no text in"),
-  ],
-)
-def test_a_pipeline_that_cannot_run_is_reported(
-  runner, message, tmp_path, monkeypatch
-):
-  """Covers a dead job service, a failed download and text without tokens."""
-  monkeypatch.setenv("https_proxy", "http://localhost:1")
-  monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "cache"))
+def test_a_text_without_tokens_is_refused(tmp_path):
   path, output = tmp_path / "blank.txt", str(tmp_path / "out")
-  path.write_text(" \n\n" if runner == "Direct" else corpus.random_text(1))
-  options = [f"--runner={runner}Runner"]
-  options += ["--job_endpoint=localhost:1"] if runner == "Portable" else []
-  with pytest.raises(ValueError, match=message):
-    beam.write(corpus.build_config(), [str(path)], output, options)
+  path.write_text(" \n\n")
+  with pytest.raises(ValueError, match="there is no text in"):
+    beam.write(corpus.build_config(), [str(path)], output, SINGLE)
 
 
 def test_files_of_an_earlier_run_are_removed(text, tmp_path):

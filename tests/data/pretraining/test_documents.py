@@ -1,12 +1,11 @@
 import json
 import os
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, instances, passages, shards
+from data.pretraining import documents, instances, passages
 from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
 from storage import UserError
@@ -69,23 +68,8 @@ def test_only_the_first_of_equal_documents_stays(lines):
   assert progress.counts["dropped_documents"] == len(before) - len(after)
 
 
-@given(st.lists(LINES, min_size=1))
-def test_shards_drop_the_same_documents_as_the_undivided_corpus(parts):
-  numbers = shards.find_repeated([shards.digests(part) for part in parts])
-  progress = SILENT()
-  left = [
-    line
-    for part, dropped in zip(parts, numbers, strict=True)
-    for line in documents.drop_documents(part, progress, dropped)
-  ]
-  assert progress.counts["dropped_documents"] == sum(map(len, numbers))
-  corpus = [line for part in parts for line in [*part, ""]]
-  assert left == list(documents.drop_documents(corpus, SILENT()))
-
-
 def test_a_digest_is_the_same_in_every_process():
   assert documents.digest(["Owls hunt.", " at  night"]) == 4395972576312854042
-  assert shards.digests(["a", "", "b"]).dtype == np.uint64
 
 
 def _plain(document):
@@ -105,7 +89,6 @@ def test_blank_lines_separate_paragraphs():
   [
     ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
     ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
-    ("<doc id=1>\nOre\n<doc id=2>\n", "wiki, line 3: an article begins within"),
     ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
   ],
 )
@@ -120,7 +103,7 @@ def test_articles_may_come_through_a_pipe(text):
   passage = "Ore is rock that has metal in it."
   reader, writer = os.pipe()
   with os.fdopen(writer, "w") as file:
-    file.write(f"\n\n{text.format(passage)}\n\n")
+    file.write(f"{text.format(passage)}\n\n")
   [article] = passages.read_wikipedia(f"/dev/fd/{reader}", SILENT())
   os.close(reader)
   assert article == [passage]
@@ -135,8 +118,6 @@ def _doubts(lines, is_prose=False, max_words=16):
 
 LONG = ["o" * 17, *["o" * 16] * 8]  # `list` makes each letter a word
 BOOK = ["owls"] * 99 + ["owl " * 10_000]
-ALONE = "1 of the first 1 documents have one sentence, and thus a random "
-ALONE += "next one:"
 SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
 
 
@@ -151,33 +132,16 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     ([*LONG, "o"], (), None),  # one line in ten
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
-    (BOOK, (True, 99), "1 of the first 100 sentences are so long that there"),
-    (['{"a": "b"}', "<p>a"], (), "2 of the first 2 lines look like JSON or HT"),
-    (
-      ['{"a": "b"}', *["owls"] * 499],
-      (True,),
-      "1 of the first 500 sentences l",
-    ),
-    (["{a}", "<3 owls", "a <p>", "a & b; c"], (), None),
-    (["owls &amp; bats", "&#39;"], (), "2 of the first 2 lines look like JSO"),
-    (SINGLE, (True,), f"{ALONE} put blank lines between"),
-    (["owls " * 99, ""], (True,), f"{ALONE} verse, lists and texts"),
-    (["owls " * 99, ""], (False, 999), f"{ALONE} put blank"),
+    (BOOK, (True, 99), "1 of the first 100 sentences have more than 2,000"),
+    (['\ufeff{"a": "b"}', "owls"], (), "the text looks like JSON, whose sig"),
+    (["{a}", '{"a": "b"}'], (), None),
+    (SINGLE, (True,), "1 of the first 1 documents have one sentence"),
   ],
 )
 def test_a_text_that_would_make_poor_records_is_reported(lines, options, doubt):
   texts = _doubts(lines, *options)
   assert len(texts) == bool(doubt)
   assert not doubt or texts[0].startswith(doubt)
-
-
-@pytest.mark.parametrize("joint", ["\r", "\v", "\f", "\x85", "\r\r"])
-def test_a_character_that_joins_two_words_is_reported(joint):
-  lines = [f"two{joint}owls", "hunt", f"at{joint} night{joint}"]
-  [text] = _doubts(lines)
-  assert text.startswith("1 of the first 3 lines have a carriage return or fo")
-  [[segment]] = documents.read_documents(lines[:1], lambda t: [t], SILENT())
-  assert segment == ["twoowls" if "\r" in joint else lines[0]]
 
 
 # --- passages ---------------------------------------------------------------
@@ -211,15 +175,9 @@ def test_only_the_running_text_of_an_article_is_read(
   ("text", "number"),
   [
     ("He went\nto sea.", 1),
-    ("Chapter I. " + "w " * 9 + "end.", 0),  # 12 words
-    ("Chapter I. " + "w " * 10 + "end.", 1),
-    ("w " * 98 + "end.\nAn end.", 1),  # lines up to 200 characters are joined
-    ("w " * 99 + "end.\nAn end.", 2),
-    ("tin    9    grey.\nHe went.", 0),  # half of the lines are table rows
-    ("tin    9    grey.\nHe went\nto sea.", 1),
-    ("tin    9 is grey.", 1),  # a table row has two gaps
-    ("tin    9    grey " + "w " * 16 + "end.", 1),  # 20 words
-    ("tin    9    grey " + "w " * 15 + "end.", 0),
+    ("w " * 19, 0),  # a heading
+    ("w " * 20, 1),
+    ("THE END.\n\n* * *\n\n1.", 0),
     ("one.\n\n*** End of this Project Gutenberg EBook\n\ntwo.", 1),
     ("one.\n\n*** Start of this Project Gutenberg EBook\n\ntwo.", 1),
   ],
@@ -270,11 +228,7 @@ def test_each_json_line_is_a_document(tmp_path):
   assert _lines(path, field="text") == ["one", "two", "", "three", ""]
 
 
-NO_OBJECTS = ["{", "[1]", '"text"', "null", "{}", '{"text": 3}', "[" * 100_000]
-NO_OBJECTS.append('{"text": ' + "1" * 5000 + "}")
-
-
-@pytest.mark.parametrize("row", NO_OBJECTS)
+@pytest.mark.parametrize("row", ["{", "[1]", '"text"', "{}", '{"text": 3}'])
 @pytest.mark.parametrize("skipped", [0, 1])
 def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
   row, skipped, tmp_path

@@ -76,18 +76,6 @@ def test_the_preview_shows_every_replacement(text):
   assert sum(line.startswith("Instance") for line in lines) == 2
 
 
-def test_wide_characters_do_not_shift_the_columns():
-  example = {"input_ids": [0, 1], "segment_ids": [0, 0]}
-  example |= {"input_mask": [1, 1], "next_sentence_labels": [0]}
-  tokens = ["[MASK]", "[MASK]", "owl", "부엉이"]
-  targets = [(0, 0, 2), (1, 1, 3)]  # position, id in the record, masked id
-  lines = shards._describe(1, example, targets, tokens, False)
-  _, _, title, latin, hangul, _ = lines
-  # On the screen, the three characters of 부엉이 are six columns wide.
-  column = title.index("replaced")
-  assert (latin.index("["), hangul.index("[")) == (column, column - 3)
-
-
 def test_the_preview_of_a_left_to_right_training_shows_next_tokens(text):
   options = MASKING, "left_to_right"
   lines = [*shards.preview(_config(), [text], 1, *options)]
