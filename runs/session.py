@@ -124,8 +124,6 @@ class Run(Generic[T_co]):
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self.training
-    if is_chief:
-      self.checkpoints.log_all()
 
   def _plan(self, num_train_steps, evaluate_last):
     settings = self.settings

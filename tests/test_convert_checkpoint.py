@@ -136,7 +136,6 @@ input=&bert vocab_file=@short.txt | short.txt is not the vocabulary of the
 input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index
-input=@export | which looks like an export: name the --output_dir of its tra
 input=&bert output=@few | exist already
 """
 
@@ -149,9 +148,6 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   tokens = (runs / "bert/vocab.txt").read_text().split()
   (tmp_path / "long.txt").write_text("\n".join([*tokens, "new"]))
   (tmp_path / "empty").mkdir()
-  (tmp_path / "export").mkdir()
-  for name in ("task.json", "saved_model.pb", "model.keras"):
-    (tmp_path / "export" / name).write_text("{}")
   odd = CONFIG.to_dict() | {"hidden_size": 7}
   (tmp_path / "odd.json").write_text(json.dumps(odd))
   (tmp_path / "few").mkdir()  # config.json says 7 tokens, the table has 6

@@ -210,7 +210,7 @@ convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json ex
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
-visualize | model=export | no checkpoint in the folder export, which looks like an export: name the
+visualize | model=export | no checkpoint in the folder export: it has
 serve | model=gone | --model=gone: there is no folder gone
 serve | model=data host= | --host is empty: is a variable of the shell unset?
 serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is not an origin: write scheme://host or scheme://host:port in small letters, without a path, or *

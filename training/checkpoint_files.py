@@ -146,18 +146,11 @@ def _only_checkpoint(folder):
   listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
   names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
   if not names:
-    if any(
-      re.fullmatch(r".*\.(pb|tflite|keras)|\d+/?", name) for name in listed
-    ):
-      raise FileNotFoundError(
-        f"no checkpoint in the folder {folder}, which looks like an export: "
-        f"name the {setting('output_dir')} of its training"
-      )
     shown = ", ".join(listed[:5]) or "nothing"
     raise FileNotFoundError(
       f"no checkpoint in the folder {folder}: it has {shown}; expected files "
-      "named *.index and *.data-*, which convert_checkpoint.py makes of a "
-      "Hugging Face folder or a KerasHub preset"
+      f"named *.index and *.data-*. Name the {setting('output_dir')} of a "
+      "training, or convert another model with convert_checkpoint.py"
     )
   if len(names) > 1:
     raise UserError(

@@ -180,14 +180,10 @@ class Training:
       skipped, weight = sums["skipped_steps"]
       is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
     if nonfinite >= 0 and not is_skipped:
-      last = self.checkpoints.newest_readable()
-      good = f"; the last good checkpoint is {last}"
-      # The message omits step 0: a dry run saves only step 0, and removes it.
-      is_first = not last or last.endswith("-0")
       raise UserError(
-        f"the loss or its gradient is not finite at step {nonfinite}"
-        f"{'' if is_first else good}. A lower {setting('learning_rate')} or a "
-        "longer warm-up usually helps"
+        f"the loss or its gradient is not finite at step {nonfinite}; the last "
+        f"good checkpoint is {self.checkpoints.newest_readable()}. A lower "
+        f"{setting('learning_rate')} or a longer warm-up usually helps"
       )
     sums.pop("example_loss", None)  # the only term, so equal to `loss`
     rate = float(train_step.learning_rate(step + number - 1))
@@ -207,10 +203,10 @@ def lost_worker_errors() -> Iterator[None]:
   except _LOST_WORKER as error:
     if not processes.has_others():
       raise
-    reason = steps.reason(error)[:200]
+    logging.error("%s", error.message)
     raise ConnectionError(
-      f"another worker cannot be reached any more ({reason}): start all of "
-      "them again; they resume from the last checkpoint"
+      "another worker cannot be reached any more: start all of them again; "
+      "they resume from the last checkpoint"
     ) from None
 
 

@@ -139,8 +139,6 @@ class Checkpoints:
     prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
-    if self.keep and len(saved) > 1 and saved[0].endswith("ckpt-0"):
-      del saved[0]
     names = [os.path.basename(path) for path in saved]
     lines = [f'model_checkpoint_path: "{names[-1]}"\n']
     lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
@@ -153,17 +151,6 @@ class Checkpoints:
     self._readable[prefix] = prefix
     return prefix
 
-  def log_all(self) -> None:
-    prefixes = checkpoint_files.all_checkpoints(self.directory)
-    if not prefixes:
-      return
-    names = ", ".join(map(os.path.basename, prefixes))
-    paths = [path for p in prefixes for path in checkpoint.files_of(p)]
-    size = f"{sum(map(files.size, paths)) / 1e6:.1f} MB"
-    if len(prefixes) > 1:
-      size += f"; {setting('keep_checkpoint_max', self.keep)}"
-    logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
-
 
 def restore_trained(model, path: str) -> int:
   """Restores a model from a checkpoint; returns the number of its updates.
@@ -172,27 +159,15 @@ def restore_trained(model, path: str) -> int:
   the checkpoint lacks a variable.
   """
   if fresh := checkpoint.restore(model, path):
-    raise _untrained(path, fresh[0])
+    raise UserError(
+      f"{path} has no {fresh[0]}, so it is not a trained model to evaluate, "
+      f"predict or export with: name the {setting('output_dir')} of its "
+      "training, or train first"
+    )
   reader, targets = checkpoint.open_reader(path), checkpoint.variables(model)
   averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
   reader.assign({k: v for k, v in averages.items() if k in reader})
   return int(reader["global_step"]) if "global_step" in reader else 0
-
-
-def check_head(path: str) -> None:
-  """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  shapes = checkpoint.open_reader(path).shapes
-  weights = shapes.keys() - checkpoint.training_state(shapes)
-  if not any(map(checkpoint.is_head, weights)):
-    raise _untrained(path, "head")
-
-
-def _untrained(path, missing):
-  return UserError(
-    f"{path} has no {missing}, so it is not a trained model to evaluate, "
-    f"predict or export with: name the {setting('output_dir')} of its "
-    "training, or train first"
-  )
 
 
 def wait_for_chief() -> None:

@@ -16,7 +16,7 @@ from runs.session import Run
 from serving.export import ServedModel
 from tests import programs, stages
 from tests.training import toy
-from training import checkpoint, report, run_folder
+from training import report, run_folder
 from training.run_folder import Checkpoints
 
 
@@ -222,15 +222,6 @@ def _start(tmp_path, **changes):
 def test_training_from_random_values_is_reported(tmp_path, caplog):
   _start(tmp_path)
   assert "no --init_checkpoint: all variables start at random" in caplog.text
-
-
-def test_only_a_training_can_start_from_an_encoder_without_a_head(tmp_path):
-  path = str(tmp_path / "bert_model.ckpt")
-  checkpoint.write(path, checkpoint.variables(models.encoder(toy.config())))
-  _start(tmp_path, init_checkpoint=path)
-  message = f"{path} has no head, so it is not a trained model"
-  with pytest.raises(ValueError, match=message):
-    _start(tmp_path, init_checkpoint=path, do_train=False)
 
 
 def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):

@@ -300,7 +300,6 @@ def _events(monkeypatch):
   for owner, name, first in (
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
-    (Checkpoints, "log_all", 1),
     (session.model_files, "warn_if_changed", 1),
     (session.Run, "_report", 4),
   ):
@@ -336,7 +335,6 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("_report", data),
-    *[("log_all",)] * is_chief,
   ]
 
 

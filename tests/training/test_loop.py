@@ -80,7 +80,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
   assert step.train.experimental_get_tracing_count() == 1
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
-  assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
+  assert steps == {f"model.ckpt-{n}" for n in (0, 2, 4, 5)}
   assert seen == [2, 4]
   for line in report.read_metrics(str(tmp_path)):  # the last update's rate
     rate = pytest.approx(0.01 * (1 - (line["step"] - 1) / 100))
@@ -166,24 +166,14 @@ def test_a_training_saves_before_its_first_step(tmp_path, monkeypatch, traced):
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_an_error_means_a_lost_worker_only_with_several_workers(
-  is_alone, monkeypatch
+  is_alone, monkeypatch, caplog
 ):
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError
-  with pytest.raises(expected, match="no memory"), loop.lost_worker_errors():
+  with pytest.raises(expected), loop.lost_worker_errors():
     raise tf.errors.InternalError(None, None, "no memory")
-
-
-def test_the_message_about_a_lost_worker_has_the_reason_in_one_line(
-  monkeypatch,
-):
-  toy.set_worker(monkeypatch, 0)
-  reason = "Collective ops is aborted by: a heartbeat is missing"
-  text = f"Graph execution error:\n\nDetected at node x:\n{reason}\nThe tasks"
-  with pytest.raises(ConnectionError) as raised, loop.lost_worker_errors():
-    raise tf.errors.UnavailableError(None, None, text)
-  assert f"any more ({reason}): start all" in str(raised.value)
+  assert ("no memory" in caplog.text) == (not is_alone)
 
 
 def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
@@ -197,8 +187,7 @@ def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
   source = SimpleNamespace(files=["a"], first_corrupt=lambda: "record 7 of a")
   with pytest.raises(ValueError, match="record 7 of a"):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
-  text = "searching 1 file for a corrupt record: truncated record at 0"
-  assert text in log.text
+  assert "searching 1 file for a corrupt record" in log.text
 
 
 class _TwoWorkers:
