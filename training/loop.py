@@ -182,7 +182,7 @@ class Training:
     if nonfinite >= 0 and not is_skipped:
       raise UserError(
         f"the loss or its gradient is not finite at step {nonfinite}; the last "
-        f"good checkpoint is {self.checkpoints.newest_readable()}. A lower "
+        f"checkpoint is {self.checkpoints.newest_readable()}. A lower "
         f"{setting('learning_rate')} or a longer warm-up usually helps"
       )
     sums.pop("example_loss", None)  # the only term, so equal to `loss`

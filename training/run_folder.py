@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files, setting
-from training import checkpoint, checkpoint_files, processes, run_json
+from storage import UserError, files, setting, textfiles
+from training import checkpoint, checkpoint_files, processes
 from training.checkpoint import initialize
 
 _BEST = "best.json"
@@ -94,8 +94,13 @@ class Checkpoints:
       return
     state = train_step.state
     reader = checkpoint.Reader(prefix)
-    _check_complete(reader, checkpoint.variables(train_step.model))
     missing = [name for name in state if name not in reader]
+    for name in checkpoint.variables(train_step.model):
+      if name in missing:
+        raise UserError(
+          f"{prefix} is of another model: it has no {name}. Choose another "
+          f"{setting('output_dir')}, or the settings of its run"
+        )
     if missing:
       logging.warning("%s has no %s", prefix, ", ".join(missing[:4]))
     reader.assign({name: v for name, v in state.items() if name in reader})
@@ -112,15 +117,12 @@ class Checkpoints:
     Like `restore_trained`. Raises ValueError if no checkpoint fits the model.
     """
     wait_for_chief()
-    own = self.newest_readable()
-    path = own or init_checkpoint
+    path = self.newest_readable() or init_checkpoint
     if not path:
       raise UserError(
         f"no checkpoint in {setting('output_dir', self.directory)} and no "
         f"{setting('init_checkpoint')}: train first, or name one"
       )
-    if own:
-      _check_complete(checkpoint.Reader(own), checkpoint.variables(model))
     return restore_trained(model, path)
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
@@ -128,13 +130,7 @@ class Checkpoints:
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not processes.is_chief():
       return prefix
-    try:
-      checkpoint.write(prefix, values)
-    except OSError:
-      if last := self.newest_readable():
-        message = "the last good checkpoint is %s; training resumes there"
-        logging.error(message, last)
-      raise
+    checkpoint.write(prefix, values)
     # Adds the prefix to the file `checkpoint`, and deletes old checkpoints.
     prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
@@ -160,9 +156,8 @@ def restore_trained(model, path: str) -> int:
   """
   if fresh := checkpoint.restore(model, path):
     raise UserError(
-      f"{path} has no {fresh[0]}, so it is not a trained model to evaluate, "
-      f"predict or export with: name the {setting('output_dir')} of its "
-      "training, or train first"
+      f"{path} has no {fresh[0]}, so it is another model, or not trained: "
+      f"name the {setting('output_dir')} of a training with these settings"
     )
   reader, targets = checkpoint.open_reader(path), checkpoint.variables(model)
   averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
@@ -186,15 +181,6 @@ def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
-def _check_complete(reader, expected):
-  for name in expected:
-    if name not in reader:
-      raise UserError(
-        f"{reader.prefix} is of another model: it has no {name}. Choose "
-        f"another {setting('output_dir')}, or the settings of its run"
-      )
-
-
 def best_folder(output_dir: str) -> str:
   """Folder of the best checkpoint of a run or a sweep."""
   return os.path.join(output_dir, checkpoint_files.BEST)
@@ -206,8 +192,7 @@ def read_best(output_dir: str) -> dict:
   `evaluated` is the step of the last evaluation.
   """
   path = os.path.join(best_folder(output_dir), _BEST)
-  keys = {"metric", "value", "step", "evaluated"}
-  return run_json.read_json(path, dict, keys)
+  return textfiles.read_json(path) if files.exists(path) else {}
 
 
 class BestCheckpoint:
@@ -244,8 +229,7 @@ class BestCheckpoint:
     """Saves the Keras model of `step` if `results` are the best so far."""
     value = float(results[self.metric])
     value = -math.inf if math.isnan(value) else value
-    is_same = self._record.get("metric") == self.metric
-    if not is_same or value > self._record["value"]:
+    if not self._record or value > self._record["value"]:
       values = checkpoint.variables(model)
       values["global_step"] = tf.constant(step, tf.int64)
       self._checkpoints.save(step, values)

@@ -316,7 +316,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
   _saved(tmp_path, **checkpoint.variables(models.classifier(toy.config(), 2)))
   with pytest.raises(ValueError, match="is of another model: it has no table/"):
     checkpoints.resume(toy.train_step(), None)
-  with pytest.raises(ValueError, match="is of another model"):
+  with pytest.raises(ValueError, match="so it is another model, or"):
     checkpoints.load(models.pretrainer(toy.config()), None)
 
 
@@ -386,7 +386,7 @@ def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
     Checkpoints(str(tmp_path)).newest_readable()
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
+def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path):
   first, limits = _saved(tmp_path, 1), resource.getrlimit(resource.RLIMIT_FSIZE)
   resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
   try:
@@ -394,14 +394,13 @@ def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
       _saved(tmp_path, 2, large=tf.zeros([10_000]))
   finally:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-  assert f"the last good checkpoint is {first}" in caplog.text
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable() == first
 
 
 @pytest.mark.parametrize("renamed", [0, 1])  # files before the error
 def test_a_rename_that_fails_leaves_no_unfinished_file(
-  tmp_path, monkeypatch, caplog, renamed
+  tmp_path, monkeypatch, renamed
 ):
   first, rename = _saved(tmp_path, 1), files.rename
   number = itertools.count()
@@ -415,7 +414,6 @@ def test_a_rename_that_fails_leaves_no_unfinished_file(
   message = r"model\.ckpt-2 cannot be written \(503 backend error\)"
   with pytest.raises(OSError, match=message):
     _saved(tmp_path, 2)
-  assert f"the last good checkpoint is {first}" in caplog.text
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable() == first
 

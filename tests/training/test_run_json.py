@@ -104,16 +104,10 @@ def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
     assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
-def test_a_corrupt_run_json_or_best_json_is_reported(tmp_path):
-  for text in ("", "[{", "[1]", "{}", '[{"flag": 1}]', "3", "\0"):
-    (tmp_path / "run.json").write_text(text)
-    with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
-      run_json.read(str(tmp_path))
-  (tmp_path / "best").mkdir()
-  for text in ("", "[]", '{"step": 1}'):
-    (tmp_path / "best/best.json").write_text(text)
-    with pytest.raises(ValueError, match=r"best\.json is corrupt"):
-      run_folder.read_best(str(tmp_path))
+def test_a_corrupt_run_json_is_reported(tmp_path):
+  (tmp_path / "run.json").write_text("[{")
+  with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
+    run_json.read(str(tmp_path))
 
 
 def _record(folder):
@@ -149,9 +143,6 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   assert _record(tmp_path) == (0.5, 7, 9)
   [path] = (tmp_path / "best").glob("*.index")
   assert path.name == "model.ckpt-7.index"
-  other = run_folder.BestCheckpoint(str(tmp_path), "accuracy")
-  other.update(11, {"accuracy": 0.1}, model)  # not compared with F1
-  assert _record(tmp_path) == (0.1, 11, 11)
 
 
 def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
