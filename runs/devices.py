@@ -124,10 +124,10 @@ def _strategy(name: str, settings: Devices):
       implementation=kinds.NCCL if has_gpus else kinds.AUTO
     )
     return _connected(options)
-  name = "tpu_name" if settings.tpu_name or not settings.master else "master"
+  name = settings.tpu_name or settings.master or "local"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=settings[name] or "local",
+      tpu=name,
       zone=settings.tpu_zone,
       project=settings.gcp_project,
     )
@@ -135,6 +135,6 @@ def _strategy(name: str, settings: Devices):
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
-    text = f"no TPU can be reached with --{name}={settings[name]}: {error}"
+    text = f"the TPU {name} cannot be reached: {error}"
     raise UserError(text) from None
   return tf.distribute.TPUStrategy(resolver)

@@ -3,8 +3,8 @@
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -13,7 +13,6 @@ from absl import logging
 from cli import program
 from cli.settings import AS_GIVEN, flags_of
 from runs.settings import Training
-from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
@@ -59,21 +58,15 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete files that a killed run left there. After an error, removes
-  the lock file, and the folder if it is new and empty. Raises
-  NotADirectoryError, or ValueError if another process holds the lock.
+  Removes incomplete files that a killed run left there. Raises ValueError if
+  another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
-  is_new = not os.path.lexists(folder)
-  if not (is_new or os.path.isdir(folder)):
-    kind = "a file" if os.path.exists(folder) else "a link to nothing"
-    raise NotADirectoryError(f"--output_dir={folder} is {kind}: name a folder")
   os.makedirs(folder, exist_ok=True)
-  path = os.path.join(folder, LOCK_FILE)
-  with open(path, "a+") as file:
+  with open(os.path.join(folder, LOCK_FILE), "a+") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -95,14 +88,7 @@ def locked(folder: str) -> Iterator[None]:
         is_left = partial and processes.has_ended(int(partial[1]))
         if is_left or name.startswith(checkpoint_files.UNFINISHED):
           os.remove(os.path.join(parent, name))
-    try:
-      yield
-    except Exception:
-      with suppress(OSError):  # removed already, or the folder is not empty
-        os.remove(path)
-        if is_new:
-          os.rmdir(folder)
-      raise
+    yield
 
 
 @contextmanager
@@ -121,20 +107,17 @@ def dry_run(settings: T) -> Iterator[T]:
   logging.info("dry run: all files go to a temporary folder")
   known = flags_of(type(settings)).values()
   short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}
-  if isinstance(settings, FineTuning) and settings.is_sweep:
-    short["keep_best"] = True  # like a trial of the sweep
   has_others = processes.has_others()
   with TemporaryDirectory() as folder:
     if has_others:  # all workers need the same folder
       folder = os.path.join(settings.output_dir, "dry_run")
-    export_dir = os.path.join(folder, "export")
-    _correct_log({export_dir: settings.export_dir, folder: settings.output_dir})
+    _hide_lines(folder)
     try:
       yield settings.replace(
         several={},  # test the first setting of a sweep
         output_dir=folder,
         init_checkpoint=start or settings.init_checkpoint,
-        export_dir=export_dir,
+        export_dir=os.path.join(folder, "export"),
         **short,
       )
     finally:
@@ -143,18 +126,10 @@ def dry_run(settings: T) -> Iterator[T]:
   logging.info("dry run: all stages work, nothing was saved")
 
 
-def _correct_log(names: Mapping[str, str | None]) -> None:
-  """Makes log lines name the command's folders, not the dry run's.
+def _hide_lines(path: str) -> None:
+  """Hides the log's INFO lines that name files in a folder."""
 
-  Leaves out INFO lines about files in the dry run's folders.
-  """
+  def is_shown(record):
+    return record.levelname != "INFO" or path not in record.getMessage()
 
-  def correct(record):
-    record.msg, record.args = record.getMessage(), ()
-    if record.levelname == "INFO":
-      return not any(path in record.msg for path in names)
-    for path, name in names.items():
-      record.msg = record.msg.replace(path, name or path)
-    return True
-
-  logging.get_absl_handler().python_handler.addFilter(correct)
+  logging.get_absl_handler().python_handler.addFilter(is_shown)

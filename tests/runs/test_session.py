@@ -394,7 +394,7 @@ def test_a_lost_worker_is_reported_by_the_scope_of_a_run(tmp_path, monkeypatch):
   monkeypatch.setattr(session, "make_strategy", lambda _: toy.two_replicas())
   run = session.Run(_flags(tmp_path), toy.config())
   toy.set_worker(monkeypatch, 0)
-  message = "another worker cannot be reached any more .*gone.: start all"
+  message = "another worker cannot be reached any more: start all"
   with pytest.raises(ConnectionError, match=message), run.scope():
     assert tf.distribute.has_strategy()
     raise tf.errors.UnavailableError(None, None, "gone")
