@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -37,15 +37,10 @@ def _remote(function: str, path: str, *arguments, **options):
   from tensorflow.io import gfile  # noqa: PLC0415
 
   scheme = path.partition("://")[0]
-  schemes = gfile.get_registered_schemes()
-  if scheme in ("hf", "http", "https"):
-    text = f"{path} is not a folder or file: convert_checkpoint.py fetches it"
-    raise OSError(text)
-  if scheme not in schemes:
-    known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
+  if scheme not in gfile.get_registered_schemes():
     raise OSError(
-      f"{path}: TensorFlow has no file system for {scheme}://, only for "
-      f"{known}. Mount it as a folder, or copy the files"
+      f"{path}: TensorFlow has no file system for {scheme}://. Mount it as a "
+      "folder, or copy the files"
     )
   with _oserrors(path):
     return getattr(gfile, function)(path, *arguments, **options)
@@ -125,8 +120,7 @@ def remove_old(folder: str, *names: str) -> None:
   """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
     if exists(path):
-      with suppress(FileNotFoundError):  # another process was faster
-        remove(path)
+      remove(path)
 
 
 def remove_folder(path: str) -> None:
@@ -146,19 +140,17 @@ def has_ended(process_id: int) -> bool:
 
 def remove_partial(path: str) -> None:
   """Removes PATH.partial-PID-* and PATH.parts-PID-* of killed processes."""
-  path = os.path.realpath(path)  # remote paths match nothing
   for left in glob.glob(f"{glob.escape(path)}.part*"):
     name = re.fullmatch(r"\.part(?:ial|s)-(\d+)-\w+", left.removeprefix(path))
     if name and has_ended(int(name[1])):
-      with suppress(OSError):  # another process may remove it, too
-        shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
+      shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
 
 
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
   Hidden files match only if the pattern's last part begins with a dot. `**`
-  stands for any folders but hidden ones; with object stores, UserError.
+  stands for any folders; with object stores, it raises ValueError.
   """
   if is_remote(pattern) and "**" in pattern:
     raise UserError(f"{pattern}: write a * for each folder instead of **")
@@ -166,29 +158,13 @@ def glob_files(pattern: str) -> list[str]:
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
-  elif "**" in pattern.split("/"):
-    paths = _glob_folders(pattern)
-  else:  # hidden folders match, as in tf.io.gfile
-    paths = glob.glob(pattern, include_hidden=True)
+  else:
+    paths = glob.glob(pattern, recursive=True)
+  if "**" in pattern:
+    paths = {path for path in paths if os.path.isfile(path)}
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
   return sorted(path for path in paths if not PARTIAL.match(path))
-
-
-def _glob_folders(pattern):
-  """Files that match a pattern with `**`, outside of hidden folders.
-
-  Unlike the module glob, does not follow links to folders, which may be loops.
-  """
-  start, rest = re.split(r"(?<![^/])\*\*(?![^/])", pattern, maxsplit=1)
-  below = f"**{rest}" if rest.strip("/") else "**/*"
-  return {
-    str(path)
-    for folder in map(Path, glob.glob(start) if start else ["."])
-    for path in folder.glob(below)
-    if path.is_file()
-    and not any(x.startswith(".") for x in path.relative_to(folder).parts[:-1])
-  }
 
 
 def expand(patterns: str) -> list[str]:
@@ -223,16 +199,13 @@ def _open(path, mode):
 
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes. OSErrors name the file."""
-  try:
-    if not is_remote(path):
-      return open(path, "rb")
+  if is_remote(path):
     _remote("stat", path)  # raises now, while GFile raises at the first read
     return _remote("GFile", path, "rb")
-  except Exception as error:  # a path with "\0" is a ValueError
-    kind = type(error) if isinstance(error, OSError) else OSError
-    text = getattr(error, "strerror", None) or str(error)
-    text = text.removeprefix(f"{path}: ")  # added by _remote
-    raise kind(f"cannot read {path}: {text}") from error
+  try:
+    return open(path, "rb")
+  except OSError as error:
+    raise type(error)(f"cannot read {path}: {error.strerror}") from error
 
 
 @contextmanager
@@ -268,29 +241,19 @@ def check_writable(path: str, flag: str) -> None:
 
   If there is no such folder, its nearest existing parent must take new files.
   """
-  if not is_remote(path):
-    absolute = Path(os.path.abspath(path))
-    folders = [absolute] * absolute.is_dir() + [*absolute.parents]
-    parent = next(folder for folder in folders if folder.exists())
-    text = f"{setting(flag, path)}: {parent}"
-    if not parent.is_dir():
-      raise NotADirectoryError(f"{text} is not a folder")
-    try:  # root has all permissions, but some folders take no files
-      return tempfile.TemporaryFile(dir=parent).close()
-    except OSError:
-      raise PermissionError(f"{text} cannot be written to") from None
-  exists(path)  # raises OSError for an unknown scheme
-  probe = f"{path}.probe-{secrets.token_hex(4)}"
-  try:
-    with open_for_writing(probe) as file:
-      file.write(b"")
+  if is_remote(path):
+    probe = f"{path}.probe-{secrets.token_hex(4)}"
+    write_text(probe, "")
     remove(probe)
-  except Exception as error:  # GFile raises more than OSErrors
-    reason = str(error).split("\n")[0]
-    raise OSError(
-      f"{path} cannot be written ({reason}): check its name, and your "
-      "permission to create, rename and remove files there"
-    ) from None
+    return
+  absolute = Path(os.path.abspath(path))
+  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
+  parent = next(folder for folder in folders if folder.exists())
+  try:  # root has all permissions, but some folders take no files
+    tempfile.TemporaryFile(dir=parent).close()
+  except OSError:
+    text = f"{setting(flag, path)}: {parent} cannot be written to"
+    raise PermissionError(text) from None
 
 
 def write_text(path: str, text: str) -> None:

@@ -64,7 +64,7 @@ def write_shards(
     sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
     prepare = partial(_shard_writer, config, folder)
-    results = workers.ordered_map(prepare, shards, processes, progress.say)
+    results = workers.ordered_map(prepare, shards, processes)
     stack.enter_context(closing(results))  # closed before `folder` is removed
     single = 0
     for shard, result in zip(shards, results, strict=True):
@@ -143,7 +143,7 @@ def _mark_duplicates(
   """Sets Shard.dropped to the documents that repeat an earlier document."""
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   prepare = partial(_digests, text_format)
-  results = workers.ordered_map(prepare, shards, processes, progress.say)
+  results = workers.ordered_map(prepare, shards, processes)
   all_digests = []
   for shard, numbers in zip(shards, results, strict=True):
     all_digests.append(numbers)
