@@ -1,6 +1,7 @@
 """Start of a program that trains: stages, dry run, lock of --output_dir."""
 
 import fcntl
+import glob
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -58,8 +59,8 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete files that a killed run left there. Raises ValueError if
-  another process holds the lock.
+  Removes incomplete checkpoints that a killed run left there. Raises ValueError
+  if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
@@ -83,11 +84,9 @@ def locked(folder: str) -> Iterator[None]:
     file.write(f"{os.getpid()}\n")
     file.flush()
     for parent in (folder, os.path.join(folder, checkpoint_files.BEST)):
-      for name in os.listdir(parent) if os.path.isdir(parent) else ():
-        partial = files.PARTIAL.match(name)
-        is_left = partial and processes.has_ended(int(partial[1]))
-        if is_left or name.startswith(checkpoint_files.UNFINISHED):
-          os.remove(os.path.join(parent, name))
+      pattern = f"{glob.escape(parent)}/{checkpoint_files.UNFINISHED}*"
+      for path in glob.glob(pattern):
+        os.remove(path)
     yield
 
 
@@ -111,7 +110,11 @@ def dry_run(settings: T) -> Iterator[T]:
   with TemporaryDirectory() as folder:
     if has_others:  # all workers need the same folder
       folder = os.path.join(settings.output_dir, "dry_run")
-    _hide_lines(folder)
+    # The log would say "saved", and name files that will be gone.
+    handler = logging.get_absl_handler().python_handler
+    handler.addFilter(
+      lambda line: line.levelname != "INFO" or folder not in line.getMessage()
+    )
     try:
       yield settings.replace(
         several={},  # test the first setting of a sweep
@@ -124,12 +127,3 @@ def dry_run(settings: T) -> Iterator[T]:
       if has_others and processes.is_chief():
         files.remove_folder(folder)
   logging.info("dry run: all stages work, nothing was saved")
-
-
-def _hide_lines(path: str) -> None:
-  """Hides the log's INFO lines that name files in a folder."""
-
-  def is_shown(record):
-    return record.levelname != "INFO" or path not in record.getMessage()
-
-  logging.get_absl_handler().python_handler.addFilter(is_shown)

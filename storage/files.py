@@ -18,8 +18,7 @@ from typing import BinaryIO, TypeVar
 from storage import UserError, setting
 
 T = TypeVar("T")
-# Matches incomplete files of open_for_writing. Group 1 is the writer's PID.
-PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
+_PARTIAL = re.compile(r".*\.partial-\d+-[0-9a-f]{8}$")  # see open_for_writing
 
 
 def is_remote(path: str) -> bool:
@@ -164,7 +163,7 @@ def glob_files(pattern: str) -> list[str]:
     paths = {path for path in paths if os.path.isfile(path)}
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
-  return sorted(path for path in paths if not PARTIAL.match(path))
+  return sorted(path for path in paths if not _PARTIAL.match(path))
 
 
 def expand(patterns: str) -> list[str]:

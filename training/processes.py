@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 
 from absl import logging
 
@@ -63,14 +62,12 @@ class GracefulShutdown:
   def __init__(self, child: subprocess.Popen | None = None):
     self.requested = False
     self._child = child
-    self._before: dict = {}
 
   def __enter__(self) -> "GracefulShutdown":
-    if threading.current_thread() is threading.main_thread():
-      numbers = [signal.SIGTERM, signal.SIGINT]
-      if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-      self._before = {n: signal.signal(n, self._handle) for n in numbers}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+      numbers.append(signal.SIGHUP)
+    self._before = {n: signal.signal(n, self._handle) for n in numbers}
     return self
 
   def __exit__(self, *_) -> None:

@@ -62,11 +62,7 @@ class Checkpoints:
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
-      saved = int(reader["run/seed"])
-      if seed not in (None, saved):
-        message = "%s has no effect: the training in %s began with %d"
-        logging.warning(message, setting("seed", seed), self.directory, saved)
-      seed = saved
+      seed = int(reader["run/seed"])
     elif seed is None and processes.has_others():
       flag = setting("seed")
       raise UserError(f"several workers need a {flag}, the same for all")

@@ -58,26 +58,15 @@ def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
     assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
 
 
-def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
+def test_incomplete_checkpoints_of_a_killed_run_are_removed(tmp_path):
   (tmp_path / "best").mkdir()
-  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes this
-  with subprocess.Popen(["true"]) as ended:
-    pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    # In a container, a new process may have the id of the killed run.
-    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",
-    f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
-  complete = ["model.ckpt-5.index", "unfinished.txt", "export.unfinished"]
-  complete.append(f"a.json.partial-{os.getppid()}-0a1b2c3d")
+  complete = ["model.ckpt-5.index", "unfinished.txt", "best/model.ckpt-5.index"]
   for name in incomplete + complete:
     (tmp_path / name).touch()
-  toy.set_worker(monkeypatch, 0)
-  with locked(str(tmp_path)):
-    assert (tmp_path / incomplete[2]).exists()  # another worker may be writing
-  monkeypatch.delenv("TF_CONFIG")
   with locked(str(tmp_path)):
     assert not [name for name in incomplete if (tmp_path / name).exists()]
   assert all((tmp_path / name).exists() for name in complete)

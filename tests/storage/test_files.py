@@ -184,12 +184,8 @@ def _fail(*_, **__):
 @pytest.mark.parametrize(
   ("owner", "name", "call"),
   [
-    (tf.io.gfile, "makedirs", files.make_folder),
-    (tf.io.gfile, "copy", lambda path: files.copy(path, "ram://b")),
     (tf.io.gfile, "rename", lambda path: files.rename(path, "ram://b")),
     (tf.io.gfile.GFile, "write", lambda path: files.append_text(path, "a")),
-    (tf.io.gfile.GFile, "close", lambda path: files.append_text(path, "a")),
-    (tf.io.gfile.GFile, "write", lambda path: files.write_text(path, "a")),
     (tf.io.gfile.GFile, "close", lambda path: files.write_text(path, "a")),
   ],
 )

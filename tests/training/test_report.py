@@ -182,9 +182,3 @@ def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
   lines = report.read_metrics(str(tmp_path))
   assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
   assert lines[0]["loss"] == (1 + 6) / (1 + 3)
-
-
-def test_a_metrics_file_that_cannot_be_written_is_an_oserror(tmp_path):
-  (tmp_path / "metrics.jsonl").mkdir()
-  with pytest.raises(IsADirectoryError):
-    report.add_metrics(str(tmp_path), 1, {"loss": 1.0})
