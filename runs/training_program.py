@@ -5,7 +5,7 @@ import glob
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from absl import logging
 from cli import program
 from cli.settings import AS_GIVEN, flags_of
 from runs.settings import Training
+from runs.task_settings import FineTuning
 from storage import UserError, files
 from training import checkpoint_files, processes, run_json
 
@@ -59,35 +60,40 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete checkpoints that a killed run left there. Raises ValueError
+  Removes incomplete checkpoints that a killed run left there. After an error,
+  removes the lock file, and a folder that is new and empty. Raises ValueError
   if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
+  is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
-  with open(os.path.join(folder, LOCK_FILE), "a+") as file:
+  path = os.path.join(folder, LOCK_FILE)
+  with open(path, "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-      file.seek(0)
-      number = file.read().strip() or "unknown"
       raise UserError(
-        f"another run, process {number}, uses --output_dir={folder}: wait "
-        "until it ends, or name another folder"
+        f"another run uses --output_dir={folder}: wait until it ends, or name "
+        "another folder"
       ) from None
     except OSError as error:
       text = "%s cannot be locked (%s): start no other run"
       logging.warning(text, folder, error.strerror)
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
     for parent in (folder, os.path.join(folder, checkpoint_files.BEST)):
       pattern = f"{glob.escape(parent)}/{checkpoint_files.UNFINISHED}*"
-      for path in glob.glob(pattern):
+      for left in glob.glob(pattern):
+        os.remove(left)
+    try:
+      yield
+    except Exception:
+      with suppress(OSError):  # the folder is not empty
         os.remove(path)
-    yield
+        if is_new:
+          os.rmdir(folder)
+      raise
 
 
 @contextmanager
@@ -106,6 +112,8 @@ def dry_run(settings: T) -> Iterator[T]:
   logging.info("dry run: all files go to a temporary folder")
   known = flags_of(type(settings)).values()
   short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}
+  if isinstance(settings, FineTuning) and settings.is_sweep:
+    short["keep_best"] = True  # like a trial of the sweep
   has_others = processes.has_others()
   with TemporaryDirectory() as folder:
     if has_others:  # all workers need the same folder

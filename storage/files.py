@@ -18,7 +18,7 @@ from typing import BinaryIO, TypeVar
 from storage import UserError, setting
 
 T = TypeVar("T")
-_PARTIAL = re.compile(r".*\.partial-\d+-[0-9a-f]{8}$")  # see open_for_writing
+_PARTIAL = re.compile(r".*\.partial-[0-9a-f]{8}$")  # see open_for_writing
 
 
 def is_remote(path: str) -> bool:
@@ -128,23 +128,6 @@ def remove_folder(path: str) -> None:
     _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
 
 
-def has_ended(process_id: int) -> bool:
-  """True if an earlier process on this host, with this ID, has ended."""
-  try:
-    os.kill(process_id, 0)
-  except OSError as error:
-    return isinstance(error, ProcessLookupError)
-  return process_id == os.getpid()  # a restarted container reuses IDs
-
-
-def remove_partial(path: str) -> None:
-  """Removes PATH.partial-PID-* and PATH.parts-PID-* of killed processes."""
-  for left in glob.glob(f"{glob.escape(path)}.part*"):
-    name = re.fullmatch(r"\.part(?:ial|s)-(\d+)-\w+", left.removeprefix(path))
-    if name and has_ended(int(name[1])):
-      shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
-
-
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
@@ -211,11 +194,11 @@ def open_for_reading(path: str) -> BinaryIO:
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The complete file appears at `path`.
 
-  Until then the file is `PATH.partial-PID-RANDOM`. An error removes this file.
+  Until then the file is `PATH.partial-RANDOM`. An error removes this file.
   Makes missing folders. OSErrors of the operating system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # keeps links
-  part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
+  part = f"{path}.partial-{secrets.token_hex(4)}"
   folder = os.path.dirname(path)
   try:
     if is_remote(path):

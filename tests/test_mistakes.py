@@ -60,7 +60,7 @@ run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'La
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
-run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
+run_classifier | do_train init_checkpoint=theirs | convert another model with convert_checkpoint.py
 run_classifier | do_train init_checkpoint=scoped | scoped/a.ckpt has no bert/embeddings/word_embeddings, but tower/bert/embeddings/word_embeddings,
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows

@@ -8,7 +8,7 @@ import sys
 
 from absl import logging
 
-from storage import UserError, files
+from storage import UserError
 
 _IS_CHILD = "BERT_IS_CHILD"  # environment variable that run_child sets
 _INTERRUPTED = 128 + signal.SIGTERM
@@ -25,14 +25,6 @@ def is_chief() -> bool:
 def has_others() -> bool:
   """True if several processes train together."""
   return sum(map(len, _cluster_config()[0].values())) > 1
-
-
-def has_ended(process_id: int) -> bool:
-  """True if an earlier process, which had the ID `process_id`, has ended.
-
-  With several workers, returns False: the process may be on another host.
-  """
-  return not has_others() and files.has_ended(process_id)
 
 
 def _cluster_config():

@@ -59,7 +59,7 @@ def write_shards(
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
   near, name = os.path.split(os.path.realpath(outputs[0]))
   near = None if files.is_remote(outputs[0]) else near
-  prefix = f"{name}.parts-{os.getpid()}-"
+  prefix = f"{name}.parts-"
   with ExitStack() as stack:
     sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
@@ -93,14 +93,8 @@ def write_shards(
 def _open(
   stack: ExitStack, config: BuildConfig, paths: Sequence[str]
 ) -> list[tfrecord.RecordFile]:
-  """Creates record files, and marks each with the vocabulary's fingerprint.
-
-  Removes files that a killed process has left.
-  """
+  """Creates record files, and marks each with the vocabulary's fingerprint."""
   mark = config.tokenizer.fingerprint
-  for path in paths:
-    files.remove_partial(path)
-    files.remove_partial(tfrecord.index_path(path))
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 

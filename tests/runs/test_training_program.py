@@ -35,7 +35,7 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
     unfinished.touch()  # the first run is writing
     for _ in range(2):
       with (
-        pytest.raises(ValueError, match=f"another run, process {first.pid}"),
+        pytest.raises(ValueError, match="another run uses --output_dir="),
         locked(str(tmp_path)),
       ):
         pass
@@ -43,7 +43,22 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
     first.kill()  # kill -9 also unlocks
   with locked(str(tmp_path)):
     assert not unfinished.exists()
-    assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+
+
+@pytest.mark.parametrize("before", [None, [], ["a"]])  # None: no folder
+def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
+  tmp_path, before
+):
+  folder = tmp_path / "output"
+  if before is not None:
+    folder.mkdir()
+  for name in before or ():
+    (folder / name).touch()
+  with pytest.raises(RuntimeError), locked(str(folder)):
+    assert (folder / LOCK_FILE).exists()
+    raise RuntimeError
+  assert folder.exists() == (before is not None)
+  assert [path.name for path in folder.glob("*")] == (before or [])
 
 
 def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
@@ -128,6 +143,7 @@ SWEEPS = ({}, {"num_seeds": 2}, {"learning_rate": (1e-5, 2e-5)})
 def test_a_dry_run_of_a_sweep_runs_one_trial(changes, do_train):
   with dry_run(_dry("run_squad", do_train=do_train, **changes)) as short:
     assert not short.is_sweep
+    assert short.keep_best == (do_train and bool(changes))
     assert short.learning_rate == (1e-5 if "learning_rate" in changes else 5e-5)
 
 
@@ -164,6 +180,7 @@ def test_a_dry_run_is_short_and_its_log_does_not_say_that_files_are_saved(
     "ensemble": 1,
     "profile_steps": None,
     "eval_steps": 0,
+    "keep_best": True,
     "export_dir": f"{folder}/export",
   }
   assert not any(tmp_path.iterdir())

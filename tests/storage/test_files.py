@@ -17,7 +17,7 @@ def _touch(folder, *names):
 
 
 def test_files_are_sorted_within_each_pattern(tmp_path):
-  _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-5-0a1b2c3d")
+  _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-0a1b2c3d")
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
   # A file that matches several patterns is listed several times.
