@@ -259,10 +259,8 @@ def restore(
   model_files.check_vocabulary(settings, network.vocab_size, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
-  try:
-    result = build(settings)
-  finally:
-    keras.config.set_dtype_policy(before)
+  result = build(settings)
+  keras.config.set_dtype_policy(before)
   if isinstance(settings, Training):
     load(settings, result.model, Checkpoints(folder))
   else:

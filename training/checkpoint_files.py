@@ -97,15 +97,13 @@ def check_listed(folder: str) -> None:
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
-  match_index = re.compile(r"model\.ckpt-([1-9]\d*)\.index").fullmatch
-  matches = map(match_index, files.list_folder(folder))
-  if steps := [int(match[1]) for match in matches if match]:
-    name = f"model.ckpt-{max(steps)}"
+  is_index = re.compile(r"model\.ckpt-[1-9]\d*\.index").fullmatch
+  if any(map(is_index, files.list_folder(folder))):
     raise UserError(
-      f"{folder} has {name}, but its file checkpoint is missing or names no "
-      "checkpoint. To continue, write this line into the file: "
-      f'model_checkpoint_path: "{name}". To train anew, name another '
-      f"{setting('output_dir')}"
+      f"{folder} has checkpoints, but its file checkpoint is missing or names "
+      "none of them. To continue, restore the file, whose first line is "
+      'model_checkpoint_path: "model.ckpt-N" for the newest N. To train anew, '
+      f"name another {setting('output_dir')}"
     )
 
 

@@ -105,13 +105,12 @@ class Training:
   def __iter__(self) -> Iterator[int]:
     train_step, plan = self.train_step, self.plan
     step = int(train_step.step.numpy())
-    was_killed = self.evaluated < step and plan.evaluates_at(step)
-    if step >= plan.num_train_steps:
+    if self.evaluated < step and plan.evaluates_at(step):
+      with train_step.averaged_weights():
+        yield step
+    if self._ended or step >= plan.num_train_steps:
       message = "nothing to train: step %d is reached already, of %d in all"
       logging.info(message, step, plan.num_train_steps)
-      if was_killed:
-        with train_step.averaged_weights():
-          yield step
       return
     strategy = tf.distribute.get_strategy()
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
@@ -121,10 +120,6 @@ class Training:
     report.begin(step, plan.num_train_steps)
     interrupted = False
     with processes.GracefulShutdown() as shutdown:
-      if was_killed:
-        with train_step.averaged_weights():
-          yield step
-        report.restart_clock()
       while step < plan.num_train_steps and not (self._ended or interrupted):
         number = plan.steps_to_run(step, seconds_per_step)
         begin = time.monotonic()

@@ -212,9 +212,7 @@ def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
   (run / "checkpoint").unlink()
   if listing is not None:
     (run / "checkpoint").write_bytes(listing)
-  with pytest.raises(
-    UserError, match=r'line.*_path: "model.ckpt-20"\. To train'
-  ):
+  with pytest.raises(UserError, match="run has checkpoints, but its file"):
     _check(folder, output_dir=str(run), do_train=do_train)
   for name in ("model.ckpt-3", "model.ckpt-20"):
     (run / f"{name}.index").rename(run / "model.ckpt-0.index")
@@ -223,7 +221,7 @@ def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
   shared.touch_checkpoint(run / "best", "model.ckpt-7")
   _check(folder, output_dir=str(run), do_train=True)
   (run / "model.ckpt-0.index").rename(run / "model.ckpt-9.index")
-  with pytest.raises(UserError, match=r"run has model\.ckpt-9, but its file"):
+  with pytest.raises(UserError, match="run has checkpoints, but its file"):
     _check(folder, output_dir=str(run), do_train=True)
 
 

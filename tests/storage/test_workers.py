@@ -101,29 +101,6 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     assert not parent.stderr.read()
 
 
-@pytest.mark.parametrize(
-  ("processes", "tasks", "started"),
-  # With one task or one process, this process does the work.
-  [(4, 2, 2), (2, 4, 2), (9, 9, 9), (4, 1, 0), (1, 4, 0), (0, 4, 0), (4, 0, 0)],
-)
-def test_no_more_processes_start_than_there_are_tasks(
-  monkeypatch, processes, tasks, started
-):
-  numbers, prepared = [], []
-
-  def as_completed(prepare, tasks, processes):
-    numbers.append(processes)
-    yield from reversed([*enumerate(map(prepare(), tasks))])
-
-  monkeypatch.setattr(workers, "_as_completed", as_completed)
-  results = workers.ordered_map(
-    lambda: prepared.append(1) or str, range(tasks), processes
-  )
-  assert [*results] == [str(i) for i in range(tasks)]
-  assert numbers == [started] * bool(started)
-  assert prepared == [1]
-
-
 _prepared = []
 
 
@@ -171,5 +148,3 @@ def test_progress_is_logged_every_few_seconds(monkeypatch):
     "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
     "left",
   ]
-  progress.say()
-  assert len(lines) == 2  # no row was read since the last line

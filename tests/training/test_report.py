@@ -1,7 +1,6 @@
 """metrics.jsonl: writing, reading, truncation on resume."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,24 +63,6 @@ def test_an_evaluations_suffix_names_its_file_metrics_and_curves(tmp_path):
   seen = toy.summaries(tmp_path / "eval_x")
   expected = [(step, name) for step in (1, 2) for name in results]
   assert [(step, value.tag) for step, value in seen] == expected
-
-
-def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
-  """TensorFlow 2.21 comes without TensorBoard. Event files stay the same."""
-  folders = tmp_path / "expected", tmp_path / "without"
-  writer = tf.summary.create_file_writer(str(folders[0]))
-  with writer.as_default(step=0):
-    tf.summary.text("run", "```\n{}\n```")
-    tf.summary.scalar("loss", 0.1)
-  writer.flush()
-  for name in ("tensorboard", "tensorboard.summary", "tensorboard.summary.v2"):
-    monkeypatch.setitem(sys.modules, name, None)
-  log = _begun(folders[1], 6)
-  report.summarize(str(folders[1]), {"run": "```\n{}\n```"}, 0)
-  log.add_steps(0, 1, {"loss": (0.2, 2)})
-  log.end()
-  expected, seen = map(list, map(toy.summaries, folders))
-  assert seen[:2] == expected
 
 
 def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):

@@ -266,16 +266,3 @@ def test_xla_compiles_the_step_except_the_exchange_of_gradients(
   names = [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
   pattern = r"__inference_+(\w+)_\d+"
   assert {re.fullmatch(pattern, name)[1] for name in names} == expected
-
-
-def test_replicas_add_up_their_sums_once_per_call_of_train():
-  """The host adds the replicas' values, and all devices wait for the host."""
-  with toy.two_replicas().scope():
-    graph = toy.train_graph(toy.train_step())
-  added = [x for x in graph.get_operations() if x.type == "AddN"]
-  shapes = [x.inputs[0].shape.as_list() for x in added]
-  assert shapes == [[6, 2]]  # sum and weight of six losses and metrics
-  loop = next(x for x in graph.get_operations() if "While" in x.type)
-  body = graph._get_function(loop.get_attr("body").name).graph
-  on_cpu = [x for x in body.get_operations() if x.type == "AddN"]
-  assert not [x for x in on_cpu if x.outputs[0].shape == [2]]
