@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -62,15 +63,28 @@ def _oserrors(path: str) -> Iterator[None]:
     raise kind(f"{path}: {text}") from None
 
 
-def _either(remote: str, local: Callable[[str], T]) -> Callable[[str], T]:
-  """Makes a function of a path, local or remote."""
-  return lambda path: _remote(remote, path) if is_remote(path) else local(path)
+def _either(
+  remote: str, local: Callable[..., T], **options
+) -> Callable[..., T]:
+  """Makes a function of paths, local or remote; gfile gets the `options`."""
+
+  def call(path, *arguments):
+    if is_remote(path):
+      return _remote(remote, path, *arguments, **options)
+    return local(path, *arguments)
+
+  return call
 
 
 exists = _either("exists", os.path.exists)
 is_folder = _either("isdir", os.path.isdir)
 list_folder = _either("listdir", os.listdir)
+# Makes a folder and its missing parents, if it is not there.
+make_folder = _either("makedirs", partial(os.makedirs, exist_ok=True))
+copy = _either("copy", shutil.copyfile, overwrite=True)  # from, to
+rename = _either("rename", os.replace, overwrite=True)  # from, to
 remove = _either("remove", os.remove)
+_remove_tree = _either("rmtree", shutil.rmtree)
 
 
 def in_threads(function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
@@ -92,29 +106,6 @@ def mtime(path: str) -> int:
   return os.stat(path).st_mtime_ns
 
 
-def make_folder(path: str) -> None:
-  """Makes a folder and its missing parents, if it is not there."""
-  if is_remote(path):
-    _remote("makedirs", path)
-  else:
-    os.makedirs(path, exist_ok=True)
-
-
-def copy(path: str, name: str) -> None:
-  """Copies a file; `name` is remote if `path` is."""
-  if is_remote(path):
-    _remote("copy", path, name, overwrite=True)
-  else:
-    shutil.copyfile(path, name)
-
-
-def rename(path: str, name: str) -> None:
-  if is_remote(path):
-    _remote("rename", path, name, overwrite=True)
-  else:
-    os.replace(path, name)
-
-
 def remove_old(folder: str, *names: str) -> None:
   """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
@@ -125,7 +116,7 @@ def remove_old(folder: str, *names: str) -> None:
 def remove_folder(path: str) -> None:
   """Removes a folder with its content, if the folder exists."""
   if exists(path):
-    _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
+    _remove_tree(path)
 
 
 def glob_files(pattern: str) -> list[str]:
@@ -199,12 +190,8 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """
   path = path if is_remote(path) else os.path.realpath(path)  # keeps links
   part = f"{path}.partial-{secrets.token_hex(4)}"
-  folder = os.path.dirname(path)
   try:
-    if is_remote(path):
-      _remote("makedirs", folder)
-    else:
-      os.makedirs(folder, exist_ok=True)
+    make_folder(os.path.dirname(path))
     with _oserrors(part), _open(part, "wb") as file:
       yield file
     rename(part, path)

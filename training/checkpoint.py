@@ -198,15 +198,12 @@ def restore_strict(model, path: str) -> None:
     )
 
 
-def write(
-  prefix: str | os.PathLike[str], values: Mapping[str, tf.Variable]
-) -> None:
+def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   """Writes values by name, in the original's format.
 
   The files' names begin with "unfinished-" until all are complete. The index is
   renamed last, because a checkpoint without an index is ignored.
   """
-  prefix = os.fspath(prefix)
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, checkpoint_files.UNFINISHED + name)
   files.make_folder(folder or ".")

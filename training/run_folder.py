@@ -34,12 +34,13 @@ class Checkpoints:
 
     Reads all values. Raises CorruptCheckpoint if no checkpoint can be read.
     """
-    newest = checkpoint_files.latest_checkpoint(self.directory)
-    if newest is None:
+    prefixes = checkpoint_files.all_checkpoints(self.directory)
+    if not prefixes:
       return None
+    newest = prefixes[-1]
     if newest in self._readable:
       return self._readable[newest]
-    for prefix in reversed(checkpoint_files.all_checkpoints(self.directory)):
+    for prefix in reversed(prefixes):
       try:
         checkpoint.Reader(prefix).verify()
       except checkpoint.CorruptCheckpoint as error:
@@ -63,13 +64,12 @@ class Checkpoints:
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
       seed = int(reader["run/seed"])
-    elif seed is None and processes.has_others():
-      flag = setting("seed")
-      raise UserError(f"several workers need a {flag}, the same for all")
-    else:
-      if seed is None:
-        seed = random.SystemRandom().getrandbits(31)
-      logging.info("seed %d", seed)
+    elif seed is None:
+      if processes.has_others():
+        flag = setting("seed")
+        raise UserError(f"several workers need a {flag}, the same for all")
+      seed = random.SystemRandom().getrandbits(31)
+    logging.info("seed %d", seed)
     keras.utils.set_random_seed(seed)
     return seed
 

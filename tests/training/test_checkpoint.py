@@ -5,7 +5,6 @@ import re
 import resource
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -70,7 +69,7 @@ def test_a_checkpoint_named_without_a_folder_is_in_the_current_folder(
   tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
-  checkpoint.write(Path("a.ckpt"), {"a": tf.Variable([1.0, 2.0])})
+  checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
   assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
   names = ["a.ckpt.data-00000-of-00001", "a.ckpt.index"]
   assert sorted(checkpoint.files_of("a.ckpt")) == names
