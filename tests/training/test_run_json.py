@@ -1,8 +1,6 @@
 """Entries of run.json, and the best checkpoint of a folder."""
 
-import importlib.util
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -25,21 +23,6 @@ def test_run_json_has_the_commit_of_the_checkout():
   command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
-
-
-def test_an_installed_copy_has_no_commit_of_the_project_around_it(tmp_path):
-  copy = tmp_path / ".venv" / "run_json.py"
-  copy.parent.mkdir()
-  shutil.copy(run_json.__file__, copy)
-  (tmp_path / ".gitignore").write_text(".venv")
-  who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
-  for command in ("init -q", "add .", "commit -q -m Ann's"):
-    git = ["git", "-C", str(tmp_path), *who, *command.split()]
-    subprocess.run(git, check=True)
-  spec = importlib.util.spec_from_file_location("installed", copy)
-  installed = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(installed)
-  assert installed.commit() is None
 
 
 def test_an_entry_of_run_json_has_all_that_repeating_the_run_needs(tmp_path):
