@@ -65,7 +65,7 @@ def open_reader(path: str) -> "Reader":
   encoder, with a comma between.
   """
   prefixes = [checkpoint_files.find_checkpoint(x) for x in path.split(",")]
-  return SideBySide(*prefixes) if len(prefixes) == 2 else Reader(prefixes[0])
+  return SideBySide(*prefixes) if len(prefixes) > 1 else Reader(*prefixes)
 
 
 class Reader:
