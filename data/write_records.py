@@ -36,7 +36,7 @@ def write_records(
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
   lengths: Counter[int] = Counter()
-  results = workers.ordered_map(prepare, chunks, processes, progress.say)
+  results = workers.ordered_map(prepare, chunks, processes)
   with tfrecord.create(path) as file:
     for records, chunk_lengths in results:
       file.write(records)

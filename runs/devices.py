@@ -38,23 +38,13 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
   text = "strategy %s: %d replica(s); this host has %s"
   logging.info(text, name, replicas, ", ".join(types))
-  _explain_gpus(settings, has_gpus="GPU" in types)
-  return strategy
-
-
-def _explain_gpus(settings: Devices, has_gpus: bool) -> None:
-  """Logs what a user of a GPU should know: an unused GPU, TF32."""
-  if not has_gpus and glob.glob("/dev/nvidia[0-9]*"):
+  if "GPU" not in types and glob.glob("/dev/nvidia[0-9]*"):
     logging.warning(
       "this machine has an NVIDIA GPU, and TensorFlow does not see it: run "
       "pip install 'tensorflow[and-cuda]==%s', and see docs/gpu.md",
       tf.__version__,
     )
-  if has_gpus and settings.dtype == "float32" and settings.tf32:
-    logging.info(
-      "GPUs round the factors of float32 products to TF32, 10 bits: --notf32 "
-      "computes in float32, --dtype=bfloat16 about twice as fast"
-    )
+  return strategy
 
 
 def compiles_step(settings: Training) -> bool:
@@ -64,15 +54,14 @@ def compiles_step(settings: Training) -> bool:
   return bool(tf.config.get_visible_devices("GPU"))
 
 
-def why_uncompiled(settings: Training, model: keras.Model) -> str:
-  """Reason why XLA does not compile a model's training step; "" if it does."""
+def compiles_model(settings: Training, model: keras.Model) -> bool:
+  """True if XLA compiles a model's training step; a TPU always compiles.
+
+  By default, cuDNN instead of XLA computes an LSTM on a GPU.
+  """
   if settings.on_tpu or settings.jit_compile:
-    return ""
-  if not compiles_step(settings):
-    is_default = settings.jit_compile is None
-    return "there is no GPU" if is_default else "--nojit_compile"
-  names = [x.name for x in model.layers if not x.supports_jit]  # cuDNN's LSTM
-  return f"it cannot compile {', '.join(names)}" if names else ""
+    return True
+  return compiles_step(settings) and all(x.supports_jit for x in model.layers)
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:
@@ -124,10 +113,10 @@ def _strategy(name: str, settings: Devices):
       implementation=kinds.NCCL if has_gpus else kinds.AUTO
     )
     return _connected(options)
-  name = "tpu_name" if settings.tpu_name or not settings.master else "master"
+  name = settings.tpu_name or settings.master or "local"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=settings[name] or "local",
+      tpu=name,
       zone=settings.tpu_zone,
       project=settings.gcp_project,
     )
@@ -135,6 +124,6 @@ def _strategy(name: str, settings: Devices):
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
   except (ValueError, OSError, tf.errors.OpError) as error:
-    text = f"no TPU can be reached with --{name}={settings[name]}: {error}"
+    text = f"the TPU {name} cannot be reached: {error}"
     raise UserError(text) from None
   return tf.distribute.TPUStrategy(resolver)

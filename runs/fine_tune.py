@@ -27,7 +27,7 @@ from serving.export import ServedModel
 from serving.run_page import Evaluation
 from storage import UserError, number_of
 from training import processes, report, run_folder, run_json
-from training.run_folder import BestCheckpoint, Checkpoints
+from training.run_folder import BestCheckpoint
 from training.step import batch_inputs
 
 S = TypeVar("S", bound=FineTuning)
@@ -105,7 +105,6 @@ def fine_tune(task: Task[S]) -> None:
 
   All workers evaluate, because scores may end the training. Only the chief
   worker predicts and writes results. The other workers wait.
-  Raises ValueError if nothing is trained and --init_checkpoint has no head.
   """
   if task.settings.is_sweep:
     mark = _fingerprint(task.examples, "train", "dev")
@@ -150,8 +149,6 @@ def start(settings: S) -> Run[S]:
   """Makes the Run; warns if there is no checkpoint to start from."""
   run = Run(settings, model_files.config(settings))
   path = checks.checkpoint(settings)
-  if path and path == settings.init_checkpoint and not settings.do_train:
-    run_folder.check_head(path)
   if not path:
     logging.warning("no --init_checkpoint: all variables start at random")
   return run
@@ -197,8 +194,6 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
-  if best:
-    Checkpoints(run_folder.best_folder(settings.output_dir)).log_all()
 
 
 def evaluate(

@@ -16,7 +16,7 @@ from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import checks, model_files
-from runs.devices import compiles_step, make_strategy, why_uncompiled
+from runs.devices import compiles_model, compiles_step, make_strategy
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -92,10 +92,10 @@ class Run(Generic[T_co]):
     """
     settings = self.settings
     model = models.packed(model) if source.packing else model
-    compiled = not (reason := why_uncompiled(settings, model))
-    text = f"does not compile the complete step: {reason}"
-    text = "compiles the step" if compiled else text
-    logging.info("XLA %s; batches have %s", text, source.lengths_of_batches)
+    compiled = compiles_model(settings, model)
+    text = "compiles" if compiled else "does not compile"
+    lengths = source.lengths_of_batches
+    logging.info("XLA %s the step; batches have %s", text, lengths)
     steps = num_train_steps, num_warmup_steps
     step = self._train_step(model, objective, steps, compiled)
     is_chief, data = processes.is_chief(), {}
@@ -124,8 +124,6 @@ class Run(Generic[T_co]):
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self.training
-    if is_chief:
-      self.checkpoints.log_all()
 
   def _plan(self, num_train_steps, evaluate_last):
     settings = self.settings
@@ -261,10 +259,8 @@ def restore(
   model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
-  try:
-    result = build(settings)
-  finally:
-    keras.config.set_dtype_policy(before)
+  result = build(settings)
+  keras.config.set_dtype_policy(before)
   if isinstance(settings, Training):
     load(settings, result.model, Checkpoints(folder))
   else:

@@ -1,9 +1,10 @@
 """Start of a program that trains: stages, dry run, lock of --output_dir."""
 
 import fcntl
+import glob
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TypeVar
@@ -59,46 +60,36 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete files that a killed run left there. After an error, removes
-  the lock file, and the folder if it is new and empty. Raises
-  NotADirectoryError, or ValueError if another process holds the lock.
+  Removes incomplete checkpoints that a killed run left there. After an error,
+  removes the lock file, and a folder that is new and empty. Raises ValueError
+  if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
-  is_new = not os.path.lexists(folder)
-  if not (is_new or os.path.isdir(folder)):
-    kind = "a file" if os.path.exists(folder) else "a link to nothing"
-    raise NotADirectoryError(f"--output_dir={folder} is {kind}: name a folder")
+  is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, LOCK_FILE)
-  with open(path, "a+") as file:
+  with open(path, "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-      file.seek(0)
-      number = file.read().strip() or "unknown"
       raise UserError(
-        f"another run, process {number}, uses --output_dir={folder}: wait "
-        "until it ends, or name another folder"
+        f"another run uses --output_dir={folder}: wait until it ends, or name "
+        "another folder"
       ) from None
     except OSError as error:
       text = "%s cannot be locked (%s): start no other run"
       logging.warning(text, folder, error.strerror)
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
     for parent in (folder, os.path.join(folder, checkpoint_files.BEST)):
-      for name in os.listdir(parent) if os.path.isdir(parent) else ():
-        partial = files.PARTIAL.match(name)
-        is_left = partial and processes.has_ended(int(partial[1]))
-        if is_left or name.startswith(checkpoint_files.UNFINISHED):
-          os.remove(os.path.join(parent, name))
+      pattern = f"{glob.escape(parent)}/{checkpoint_files.UNFINISHED}*"
+      for left in glob.glob(pattern):
+        os.remove(left)
     try:
       yield
     except Exception:
-      with suppress(OSError):  # removed already, or the folder is not empty
+      with suppress(OSError):  # the folder is not empty
         os.remove(path)
         if is_new:
           os.rmdir(folder)
@@ -127,34 +118,20 @@ def dry_run(settings: T) -> Iterator[T]:
   with TemporaryDirectory() as folder:
     if has_others:  # all workers need the same folder
       folder = os.path.join(settings.output_dir, "dry_run")
-    export_dir = os.path.join(folder, "export")
-    _correct_log({export_dir: settings.export_dir, folder: settings.output_dir})
+    # The log would say "saved", and name files that will be gone.
+    handler = logging.get_absl_handler().python_handler
+    handler.addFilter(
+      lambda line: line.levelname != "INFO" or folder not in line.getMessage()
+    )
     try:
       yield settings.replace(
         several={},  # test the first setting of a sweep
         output_dir=folder,
         init_checkpoint=start or settings.init_checkpoint,
-        export_dir=export_dir,
+        export_dir=os.path.join(folder, "export"),
         **short,
       )
     finally:
       if has_others and processes.is_chief():
         files.remove_folder(folder)
   logging.info("dry run: all stages work, nothing was saved")
-
-
-def _correct_log(names: Mapping[str, str | None]) -> None:
-  """Makes log lines name the command's folders, not the dry run's.
-
-  Leaves out INFO lines about files in the dry run's folders.
-  """
-
-  def correct(record):
-    record.msg, record.args = record.getMessage(), ()
-    if record.levelname == "INFO":
-      return not any(path in record.msg for path in names)
-    for path, name in names.items():
-      record.msg = record.msg.replace(path, name or path)
-    return True
-
-  logging.get_absl_handler().python_handler.addFilter(correct)

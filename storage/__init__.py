@@ -55,7 +55,6 @@ class Progress:
     self._done: float = 0
     self._begin = time.monotonic()
     self._next = self._begin + self.every
-    self._last_logged: tuple | None = None
 
   def add(self, done: float, **counts: int) -> None:
     """Adds to the work done and to the counts in the log line."""
@@ -73,12 +72,9 @@ class Progress:
     self.say()
 
   def say(self) -> None:
-    """Logs a line if the work has advanced since the last line."""
-    state = (self._done, dict(self.counts))
-    if state == self._last_logged:
-      return
+    """Logs a line."""
     now = time.monotonic()
-    self._last_logged, self._next = state, now + self.every
+    self._next = now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
     # The last batch may have padding rows, which are not part of the total.
     done = min(self._done, self.total) if self.total else self._done

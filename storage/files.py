@@ -11,15 +11,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from storage import UserError, setting
 
 T = TypeVar("T")
-# Matches incomplete files of open_for_writing. Group 1 is the writer's PID.
-PARTIAL = re.compile(r".*\.partial-(\d+)-[0-9a-f]{8}$")
+_PARTIAL = re.compile(r".*\.partial-[0-9a-f]{8}$")  # see open_for_writing
 
 
 def is_remote(path: str) -> bool:
@@ -37,15 +37,10 @@ def _remote(function: str, path: str, *arguments, **options):
   from tensorflow.io import gfile  # noqa: PLC0415
 
   scheme = path.partition("://")[0]
-  schemes = gfile.get_registered_schemes()
-  if scheme in ("hf", "http", "https"):
-    text = f"{path} is not a folder or file: convert_checkpoint.py fetches it"
-    raise OSError(text)
-  if scheme not in schemes:
-    known = ", ".join(f"{name}://" for name in sorted(schemes) if name)
+  if scheme not in gfile.get_registered_schemes():
     raise OSError(
-      f"{path}: TensorFlow has no file system for {scheme}://, only for "
-      f"{known}. Mount it as a folder, or copy the files"
+      f"{path}: TensorFlow has no file system for {scheme}://. Mount it as a "
+      "folder, or copy the files"
     )
   with _oserrors(path):
     return getattr(gfile, function)(path, *arguments, **options)
@@ -68,15 +63,28 @@ def _oserrors(path: str) -> Iterator[None]:
     raise kind(f"{path}: {text}") from None
 
 
-def _either(remote: str, local: Callable[[str], T]) -> Callable[[str], T]:
-  """Makes a function of a path, local or remote."""
-  return lambda path: _remote(remote, path) if is_remote(path) else local(path)
+def _either(
+  remote: str, local: Callable[..., T], **options
+) -> Callable[..., T]:
+  """Makes a function of paths, local or remote; gfile gets the `options`."""
+
+  def call(path, *arguments):
+    if is_remote(path):
+      return _remote(remote, path, *arguments, **options)
+    return local(path, *arguments)
+
+  return call
 
 
 exists = _either("exists", os.path.exists)
 is_folder = _either("isdir", os.path.isdir)
 list_folder = _either("listdir", os.listdir)
+# Makes a folder and its missing parents, if it is not there.
+make_folder = _either("makedirs", partial(os.makedirs, exist_ok=True))
+copy = _either("copy", shutil.copyfile, overwrite=True)  # from, to
+rename = _either("rename", os.replace, overwrite=True)  # from, to
 remove = _either("remove", os.remove)
+_remove_tree = _either("rmtree", shutil.rmtree)
 
 
 def in_threads(function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
@@ -98,67 +106,24 @@ def mtime(path: str) -> int:
   return os.stat(path).st_mtime_ns
 
 
-def make_folder(path: str) -> None:
-  """Makes a folder and its missing parents, if it is not there."""
-  if is_remote(path):
-    _remote("makedirs", path)
-  else:
-    os.makedirs(path, exist_ok=True)
-
-
-def copy(path: str, name: str) -> None:
-  """Copies a file; `name` is remote if `path` is."""
-  if is_remote(path):
-    _remote("copy", path, name, overwrite=True)
-  else:
-    shutil.copyfile(path, name)
-
-
-def rename(path: str, name: str) -> None:
-  if is_remote(path):
-    _remote("rename", path, name, overwrite=True)
-  else:
-    os.replace(path, name)
-
-
 def remove_old(folder: str, *names: str) -> None:
   """Removes the named files of a folder, if present."""
   for path in (os.path.join(folder, name) for name in names):
     if exists(path):
-      with suppress(FileNotFoundError):  # another process was faster
-        remove(path)
+      remove(path)
 
 
 def remove_folder(path: str) -> None:
   """Removes a folder with its content, if the folder exists."""
   if exists(path):
-    _remote("rmtree", path) if is_remote(path) else shutil.rmtree(path)
-
-
-def has_ended(process_id: int) -> bool:
-  """True if an earlier process on this host, with this ID, has ended."""
-  try:
-    os.kill(process_id, 0)
-  except OSError as error:
-    return isinstance(error, ProcessLookupError)
-  return process_id == os.getpid()  # a restarted container reuses IDs
-
-
-def remove_partial(path: str) -> None:
-  """Removes PATH.partial-PID-* and PATH.parts-PID-* of killed processes."""
-  path = os.path.realpath(path)  # remote paths match nothing
-  for left in glob.glob(f"{glob.escape(path)}.part*"):
-    name = re.fullmatch(r"\.part(?:ial|s)-(\d+)-\w+", left.removeprefix(path))
-    if name and has_ended(int(name[1])):
-      with suppress(OSError):  # another process may remove it, too
-        shutil.rmtree(left) if os.path.isdir(left) else os.remove(left)
+    _remove_tree(path)
 
 
 def glob_files(pattern: str) -> list[str]:
   """Complete files that match one pattern, sorted; [] if there is no match.
 
   Hidden files match only if the pattern's last part begins with a dot. `**`
-  stands for any folders but hidden ones; with object stores, UserError.
+  stands for any folders; with object stores, it raises ValueError.
   """
   if is_remote(pattern) and "**" in pattern:
     raise UserError(f"{pattern}: write a * for each folder instead of **")
@@ -166,29 +131,13 @@ def glob_files(pattern: str) -> list[str]:
     return [pattern]
   if is_remote(pattern):
     paths = _remote("glob", pattern)
-  elif "**" in pattern.split("/"):
-    paths = _glob_folders(pattern)
-  else:  # hidden folders match, as in tf.io.gfile
-    paths = glob.glob(pattern, include_hidden=True)
+  else:
+    paths = glob.glob(pattern, recursive=True)
+  if "**" in pattern:
+    paths = {path for path in paths if os.path.isfile(path)}
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
-  return sorted(path for path in paths if not PARTIAL.match(path))
-
-
-def _glob_folders(pattern):
-  """Files that match a pattern with `**`, outside of hidden folders.
-
-  Unlike the module glob, does not follow links to folders, which may be loops.
-  """
-  start, rest = re.split(r"(?<![^/])\*\*(?![^/])", pattern, maxsplit=1)
-  below = f"**{rest}" if rest.strip("/") else "**/*"
-  return {
-    str(path)
-    for folder in map(Path, glob.glob(start) if start else ["."])
-    for path in folder.glob(below)
-    if path.is_file()
-    and not any(x.startswith(".") for x in path.relative_to(folder).parts[:-1])
-  }
+  return sorted(path for path in paths if not _PARTIAL.match(path))
 
 
 def expand(patterns: str) -> list[str]:
@@ -223,33 +172,26 @@ def _open(path, mode):
 
 def open_for_reading(path: str) -> BinaryIO:
   """Opens a file as bytes. OSErrors name the file."""
-  try:
-    if not is_remote(path):
-      return open(path, "rb")
+  if is_remote(path):
     _remote("stat", path)  # raises now, while GFile raises at the first read
     return _remote("GFile", path, "rb")
-  except Exception as error:  # a path with "\0" is a ValueError
-    kind = type(error) if isinstance(error, OSError) else OSError
-    text = getattr(error, "strerror", None) or str(error)
-    text = text.removeprefix(f"{path}: ")  # added by _remote
-    raise kind(f"cannot read {path}: {text}") from error
+  try:
+    return open(path, "rb")
+  except OSError as error:
+    raise type(error)(f"cannot read {path}: {error.strerror}") from error
 
 
 @contextmanager
 def open_for_writing(path: str) -> Iterator[BinaryIO]:
   """Opens a file to write bytes. The complete file appears at `path`.
 
-  Until then the file is `PATH.partial-PID-RANDOM`. An error removes this file.
+  Until then the file is `PATH.partial-RANDOM`. An error removes this file.
   Makes missing folders. OSErrors of the operating system have a `filename`.
   """
   path = path if is_remote(path) else os.path.realpath(path)  # keeps links
-  part = f"{path}.partial-{os.getpid()}-{secrets.token_hex(4)}"
-  folder = os.path.dirname(path)
+  part = f"{path}.partial-{secrets.token_hex(4)}"
   try:
-    if is_remote(path):
-      _remote("makedirs", folder)
-    else:
-      os.makedirs(folder, exist_ok=True)
+    make_folder(os.path.dirname(path))
     with _oserrors(part), _open(part, "wb") as file:
       yield file
     rename(part, path)
@@ -268,29 +210,19 @@ def check_writable(path: str, flag: str) -> None:
 
   If there is no such folder, its nearest existing parent must take new files.
   """
-  if not is_remote(path):
-    absolute = Path(os.path.abspath(path))
-    folders = [absolute] * absolute.is_dir() + [*absolute.parents]
-    parent = next(folder for folder in folders if folder.exists())
-    text = f"{setting(flag, path)}: {parent}"
-    if not parent.is_dir():
-      raise NotADirectoryError(f"{text} is not a folder")
-    try:  # root has all permissions, but some folders take no files
-      return tempfile.TemporaryFile(dir=parent).close()
-    except OSError:
-      raise PermissionError(f"{text} cannot be written to") from None
-  exists(path)  # raises OSError for an unknown scheme
-  probe = f"{path}.probe-{secrets.token_hex(4)}"
-  try:
-    with open_for_writing(probe) as file:
-      file.write(b"")
+  if is_remote(path):
+    probe = f"{path}.probe-{secrets.token_hex(4)}"
+    write_text(probe, "")
     remove(probe)
-  except Exception as error:  # GFile raises more than OSErrors
-    reason = str(error).split("\n")[0]
-    raise OSError(
-      f"{path} cannot be written ({reason}): check its name, and your "
-      "permission to create, rename and remove files there"
-    ) from None
+    return
+  absolute = Path(os.path.abspath(path))
+  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
+  parent = next(folder for folder in folders if folder.exists())
+  try:  # root has all permissions, but some folders take no files
+    tempfile.TemporaryFile(dir=parent).close()
+  except OSError:
+    text = f"{setting(flag, path)}: {parent} cannot be written to"
+    raise PermissionError(text) from None
 
 
 def write_text(path: str, text: str) -> None:

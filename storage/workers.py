@@ -5,7 +5,6 @@ a failure, and would leave workers behind if the parent is killed.
 """
 
 import multiprocessing
-import pickle
 import signal
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -35,28 +34,27 @@ def ordered_map(
   prepare: Callable[[], Callable[[Any], Any]],
   tasks: Sequence[Any],
   processes: int,
-  idle: Callable[[], None] = lambda: None,
 ) -> Generator[Any, None, None]:
   """Yields the result of every task, in the order of the tasks.
 
   Each process calls `prepare` once, and the returned function for each task.
   With fewer than two processes or tasks, this process does them. Otherwise
-  `prepare`, tasks and results are pickled, and `idle` is called after each 5
-  seconds without a result. ChildProcessError names a dead worker's task.
+  `prepare`, tasks and results are pickled. ChildProcessError names a dead
+  worker's task.
   """
   processes = min(processes, len(tasks))
   if processes < 2:
     yield from map(prepare(), tasks)
     return
   results, following = {}, 0
-  for number, result in _as_completed(prepare, tasks, processes, idle):
+  for number, result in _as_completed(prepare, tasks, processes):
     results[number] = result
     while following in results:
       yield results.pop(following)
       following += 1
 
 
-def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
+def _as_completed(prepare, tasks, processes) -> Iterator[tuple[int, Any]]:
   # Forking would copy the parent's locks, which other threads may hold.
   context = multiprocessing.get_context("spawn")
   waiting = iter(enumerate(tasks))
@@ -67,24 +65,16 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
     for _ in range(processes):
       connection, child_end = context.Pipe()
       child = context.Process(target=_serve, args=(child_end, prepare))
-      # The child inherits the signal mask, so only the parent handles Ctrl-C.
-      mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-      try:
-        child.start()
-        children.append(child)
-      finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+      child.start()
+      children.append(child)
       child_end.close()  # recv() then raises EOFError for a dead child
       connections.append(connection)
     # Sending blocks until a child reads. So all children start first.
     for connection, (number, task) in zip(connections, waiting, strict=False):
-      _send(connection, task)
+      connection.send(task)
       busy[connection] = number
     while busy:
-      ready = wait(busy, timeout=5)
-      if not ready:
-        idle()
-      for end in ready:
+      for end in wait(busy):
         connection = cast(Connection, end)
         number = busy.pop(connection)
         try:
@@ -97,7 +87,7 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
         if error:
           raise error
         for following, task in islice(waiting, 1):
-          _send(connection, task)
+          connection.send(task)
           busy[connection] = following
         yield number, result
   finally:
@@ -106,12 +96,8 @@ def _as_completed(prepare, tasks, processes, idle) -> Iterator[tuple[int, Any]]:
       child.join()
 
 
-def _send(connection: Connection, task: object) -> None:
-  with suppress(OSError):  # the worker is dead, so recv() will raise
-    connection.send(task)
-
-
 def _serve(connection: Connection, prepare: Callable) -> None:
+  signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
   function = None
   with suppress(EOFError, ConnectionError):  # the parent is gone
     while True:
@@ -120,10 +106,6 @@ def _serve(connection: Connection, prepare: Callable) -> None:
         function = function or prepare()
         answer = function(task), None
       except Exception as error:
-        text = f"In a worker process:\n{traceback.format_exc()}"
-        error.add_note(text)
-        try:
-          answer = None, pickle.loads(pickle.dumps(error))
-        except Exception:  # the parent could not unpickle the error
-          answer = None, RuntimeError(text)
+        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+        answer = None, error
       connection.send(answer)

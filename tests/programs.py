@@ -118,7 +118,7 @@ def check_dry_run(program, *recipes, **flags):
     assert not os.listdir(folder)
   assert "step 2 of 2, loss" in log
   assert "dry run: all stages work, nothing was saved" in log
-  for message in ("exported to", "saved ", "wrote ", "checkpoints in"):
+  for message in ("exported to", "saved ", "wrote "):
     assert f" {message}" not in log.replace("nothing was saved", "")
 
 

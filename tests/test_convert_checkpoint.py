@@ -121,6 +121,7 @@ input=% bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
+input=@empty | it has nothing; expected files named *.index
 """
 
 
@@ -131,6 +132,7 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   (tmp_path / "short.txt").write_text("a\nb\n")
   tokens = (runs / "bert/vocab.txt").read_text().split()
   (tmp_path / "long.txt").write_text("\n".join([*tokens, "new"]))
+  (tmp_path / "empty").mkdir()
   odd = CONFIG.to_dict() | {"hidden_size": 7}
   (tmp_path / "odd.json").write_text(json.dumps(odd))
   (tmp_path / "few").mkdir()  # config.json says 7 tokens, the table has 6

@@ -12,10 +12,8 @@ WORDS = ["ann", "ben", "has", "a", "red", "blue", "boat", "kite", "who", "?"]
 NUMBER = 13  # odd: two devices get different numbers of rows
 FLAGS = {
   "run_classifier": "task_name=tsv data_dir=data do_eval",
-  "run_ner": "train_file=ner dev_file=ner do_eval",
   "run_squad": "train_file=squad.json predict_file=squad.json do_predict "
   "max_query_length=6 doc_stride=4 group_by_length dynamic_padding",
-  "run_swag": "train_file=swag.jsonl dev_file=swag.jsonl do_eval",
 }
 
 
@@ -30,14 +28,6 @@ def _folder(tmp_path_factory):
   rows = [f"{text}\t{text.count('a') % 2}" for text in texts]
   for name in ("train", "dev"):
     (folder / f"data/{name}.tsv").write_text("\n".join(["text\tlabel", *rows]))
-  tags = {"ann": "B-PER", "ben": "B-PER"}
-  words = [[f"{w} {tags.get(w, 'O')}\n" for w in t.split()] for t in texts]
-  (folder / "ner").write_text("\n".join(map("".join, words)))
-  with open(folder / "swag.jsonl", "w") as file:
-    for text in texts:
-      endings = {f"ending{i}": rng.choice(WORDS) for i in range(3)}
-      row = {"sent1": text, "sent2": "", "label": rng.randrange(3)} | endings
-      file.write(json.dumps(row) + "\n")
   paragraphs = []
   for number, text in enumerate(texts):
     answers = [{"text": text.split()[0], "answer_start": 0}]

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 STEPS = 400
 STOPS = 9
 MOMENTS = ("start", "training", "writing", "SIGTERM")
-# Names of unfinished files.
-UNFINISHED = re.compile(r"unfinished|\.partial-|tempstate")
+# Names of unfinished checkpoints.
+UNFINISHED = re.compile(r"unfinished|tempstate")
 
 
 def _start(flags, folder):

@@ -60,7 +60,7 @@ run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'La
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
-run_classifier | do_train init_checkpoint=theirs | convert_checkpoint.py makes of a Hugging Face folder
+run_classifier | do_train init_checkpoint=theirs | convert another model with convert_checkpoint.py
 run_classifier | do_train init_checkpoint=scoped | scoped/a.ckpt has no bert/embeddings/word_embeddings, but tower/bert/embeddings/word_embeddings,
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
@@ -208,7 +208,7 @@ convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json ex
 visualize | -text | nothing to show: give --text, or --question and --context
 visualize | output_file=ner | ner exists already
 visualize | model=gone | no checkpoint at 'gone'
-visualize | model=export | no checkpoint in the folder export, which looks like an export: name the
+visualize | model=export | no checkpoint in the folder export: it has
 serve | model=gone | --model=gone: there is no folder gone
 serve | model=data host= | --host is empty: is a variable of the shell unset?
 serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is not an origin: write scheme://host or scheme://host:port in small letters, without a path, or *

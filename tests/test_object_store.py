@@ -1,6 +1,5 @@
 """Records and checkpoints in an object store equal the files on a disk."""
 
-import os
 import signal
 import time
 
@@ -119,14 +118,3 @@ def test_a_killed_training_in_an_object_store_ends_like_a_training_on_disk(
   assert {*range(30, 301, 30)} <= {*steps}
   names = (name.rpartition(".")[0] for name in files.list_folder(model))
   assert not [name for name in names if "partial" in name]
-
-
-def test_a_missing_bucket_is_reported(tmp_path):
-  flags = _training(tmp_path, str(tmp_path))
-  process = start("run_pretraining", output_dir="gs://no/model", **flags)
-  _, log = process.communicate()
-  message = "gs://no/model cannot be written ("
-  programs.check_error(process.returncode, log, message)
-  # Only the files that the test itself wrote: no folder is named "gs:".
-  names = {"bert_config.json", "a.tfrecord", ".a.tfrecord.blocks"}
-  assert {*os.listdir(tmp_path)} == names

@@ -127,37 +127,6 @@ def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
 
 
 @pytest.mark.slow
-def test_sigterm_ends_workers_that_do_not_train(given, tmp_path):
-  one = start("run_pretraining", **given | {"output_dir": tmp_path})
-  assert one.wait() == 0, one.stderr.read()
-  flags = {"do_train": False, "do_eval": True, "max_eval_steps": 100_000}
-  workers = _workers(given | flags | {"output_dir": tmp_path})
-  for line in workers[0].stderr:
-    if "evaluation at step" in line:
-      break
-  time.sleep(4.0)  # time to evaluate
-  for worker in workers:
-    worker.send_signal(signal.SIGTERM)
-  for worker in workers:
-    log = worker.communicate(timeout=60)[1]
-    assert worker.returncode == -signal.SIGTERM, log
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_a_worker_that_waits_for_another_worker(given, tmp_path):
-  flags = given | {"distribution_strategy": "multi_worker_mirrored"}
-  flags |= {"output_dir": tmp_path}
-  worker = start("run_pretraining", _environments()[0], **flags)
-  for line in worker.stderr:
-    if "waiting for the workers in" in line:
-      break
-  time.sleep(4.0)  # time to connect
-  worker.send_signal(signal.SIGINT)
-  log = worker.communicate(timeout=20)[1]
-  assert worker.returncode == -signal.SIGINT, log
-
-
-@pytest.mark.slow
 def test_a_worker_that_is_lost_in_an_evaluation_is_reported_in_one_line(
   given, tmp_path
 ):

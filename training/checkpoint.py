@@ -6,12 +6,10 @@ A checkpoint is a pair of files, `model.ckpt-N.index` and
 if they are used, the loss scale and moving averages.
 """
 
-import math
 import os
 import re
 from collections.abc import Container, Mapping, Sequence
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -19,19 +17,15 @@ from storage import UserError, files, setting
 from training import checkpoint_files
 
 AVERAGE = "/ExponentialMovingAverage"  # ends names of averages in TensorFlow 1
-# Matches single values that are training state, from any optimizer.
+# Matches scalars that are training state, from any optimizer.
 _COUNTER = re.compile(
-  r"^(loss_scale|run)/|(^|/)(\w*_steps?|\w*loss_scale|beta_?\d(_power)?"
-  r"|iter|iterations|learning_rate|decay)(_\d+)?$"
+  r"^(loss_scale|run)/|(_steps?|loss_scale|learning_rate|beta\d_power)(_\d+)?$"
 )
 # Matches all variables except fine-tuning heads. Pre-training heads match, too:
 # their sizes depend on the vocabulary, not on labels.
 _NO_HEAD = re.compile(
   "^(bert|bilstm|weighted_sum|cls/predictions|cls/seq_relationship)/"
 )
-# Raised by TensorFlow for corrupt files.
-_READ_ERRORS = tf.errors.OpError, IndexError, OverflowError, RuntimeError
-_READ_ERRORS += TypeError, ValueError
 
 
 class CorruptCheckpoint(UserError):
@@ -44,27 +38,17 @@ def variables(model) -> dict[str, tf.Variable]:
   return {variable.path: variable.value for variable in model.weights}
 
 
-def is_head(name: str) -> bool:
-  """True if a variable with this name is part of a fine-tuning head."""
-  return not _NO_HEAD.search(name)
-
-
 def training_state(shapes: Mapping[str, Sequence[int]]) -> set[str]:
   """Returns the names in a checkpoint that are not model weights.
 
-  The slots of a variable X have names such as X/Adam_1 or train/X/Adam. A slot
-  has as many values as X, or fewer if the optimizer factors slots.
+  The slots of a variable X have names such as X/adam_m or X/LAMB_1.
   """
-  sizes = {name: math.prod(shape) for name, shape in shapes.items()}
-
-  def is_state(name):
-    parts = name.split("/")
-    starts = range(1 if parts[0] == "bert" else len(parts))
-    parents = ("/".join(parts[i:j]) for i in starts for j in range(len(parts)))
-    is_slot = any(sizes[name] <= sizes.get(parent, 0) for parent in parents)
-    return is_slot or (sizes[name] == 1 and _COUNTER.search(name))
-
-  return set(filter(is_state, shapes))
+  return {
+    name
+    for name, shape in shapes.items()
+    if name.rpartition("/")[0] in shapes
+    or (not shape and _COUNTER.search(name))
+  }
 
 
 def files_of(prefix: str) -> list[str]:
@@ -80,11 +64,8 @@ def open_reader(path: str) -> "Reader":
   For attention "shallow", `path` names a left-to-right and a right-to-left
   encoder, with a comma between.
   """
-  prefixes = path.split(",")
-  is_one = files.exists(path) or files.exists(f"{path}.index")
-  if len(prefixes) == 2 and not is_one:
-    return SideBySide(*map(checkpoint_files.find_checkpoint, prefixes))
-  return Reader(checkpoint_files.find_checkpoint(path))
+  prefixes = [checkpoint_files.find_checkpoint(x) for x in path.split(",")]
+  return SideBySide(*prefixes) if len(prefixes) > 1 else Reader(*prefixes)
 
 
 class Reader:
@@ -109,43 +90,28 @@ class Reader:
   def _read(self, function, *arguments):
     try:
       return function(*arguments)
-    except _READ_ERRORS as error:
+    except Exception as error:  # TensorFlow raises many kinds
       text = f"the checkpoint {self.prefix} cannot be read: {error}"
       raise CorruptCheckpoint(text) from None
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns each variable the checkpoint's value of the same name.
 
-    If a shape differs, raises ValueError with the likely cause and assigns
-    nothing. Raises CorruptCheckpoint if a value cannot be read.
+    If a shape differs, raises ValueError and assigns nothing. Raises
+    CorruptCheckpoint if a value cannot be read.
     """
-    layers = setting("feature_layers")
-    causes = {
-      "predictions/output_bias": "vocab_size in bert_config.json",
-      "bilstm/": f"training with another {setting('lstm_units')} or {layers}",
-      "weighted_sum/": f"training with another {layers}",
-      _NO_HEAD.pattern: "bert_config.json does not belong to this checkpoint",
-      "": "the checkpoint was trained for another set of labels; to train for "
-      f"new labels, name another {setting('output_dir')}, and the checkpoint "
-      f"as {setting('init_checkpoint')}",
-    }
     for name, variable in targets.items():
       saved, expected = list(self.shapes[name]), list(variable.shape)
       if saved != expected:
-        cause = next(c for part, c in causes.items() if re.search(part, name))
         raise UserError(
           f"{name} has shape {saved} in the checkpoint {self.prefix} but "
-          f"{expected} in the model; likely cause: {cause}"
+          f"{expected} in the model: the checkpoint was trained with another "
+          "configuration or another set of labels. To train anew, name another "
+          f"{setting('output_dir')}, and the checkpoint as "
+          f"{setting('init_checkpoint')}"
         )
-    wrong = []
     for name, variable in targets.items():
-      value = self[name]
-      if not np.isfinite(value).all():
-        wrong.append(name)
-      variable.assign(tf.cast(value, variable.dtype))
-    if wrong:
-      text = "%s: %d variables have NaN or infinity (%s)"
-      logging.warning(text, self.prefix, len(wrong), ", ".join(wrong[:3]))
+      variable.assign(tf.cast(self[name], variable.dtype))
 
   def verify(self) -> None:
     """Reads all values. A wrong checksum raises CorruptCheckpoint."""
@@ -211,22 +177,15 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   head = {
     name: (list(reader.shapes[name]), list(variable.shape))
     for name, variable in variables(model).items()
-    if is_head(name) and name in reader
+    if name in reader and not _NO_HEAD.search(name)
   }
-  differing = [name for name, (saved, shape) in head.items() if saved != shape]
-  if differing:
-    text = (
-      "the head is fresh: %s was trained for other labels (%s is %s, here %s)"
-    )
-    logging.warning(text, reader.prefix, differing[0], *head[differing[0]])
-  elif head:
-    flag = setting("new_head")
-    message = f"the head is restored from %s, too; {flag} makes it fresh"
-    if new_head:
-      message = f"the head is fresh: {flag}. It is not restored from %s"
-    logging.info(message, reader.prefix)
-  skipped = head if differing or new_head else ()
-  return restore(model, path, skipped)
+  if new_head or any(saved != shape for saved, shape in head.values()):
+    logging.warning("the head is fresh, not restored from %s", reader.prefix)
+    return restore(model, path, head)
+  if head:
+    text = "the head is restored from %s, too; %s makes it fresh"
+    logging.info(text, reader.prefix, setting("new_head"))
+  return restore(model, path)
 
 
 def restore_strict(model, path: str) -> None:
@@ -239,15 +198,12 @@ def restore_strict(model, path: str) -> None:
     )
 
 
-def write(
-  prefix: str | os.PathLike[str], values: Mapping[str, tf.Variable]
-) -> None:
+def write(prefix: str, values: Mapping[str, tf.Variable]) -> None:
   """Writes values by name, in the original's format.
 
   The files' names begin with "unfinished-" until all are complete. The index is
   renamed last, because a checkpoint without an index is ignored.
   """
-  prefix = os.fspath(prefix)
   folder, name = os.path.split(prefix)
   unfinished = os.path.join(folder, checkpoint_files.UNFINISHED + name)
   files.make_folder(folder or ".")

@@ -7,7 +7,6 @@ and shapes of variables, so programs check a model before TensorFlow's import.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 
 from storage import UserError, files, setting, textfiles, tfrecord
 from training import run_json
@@ -98,15 +97,13 @@ def check_listed(folder: str) -> None:
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
-  match_index = re.compile(r"model\.ckpt-([1-9]\d*)\.index").fullmatch
-  matches = map(match_index, files.list_folder(folder))
-  if steps := [int(match[1]) for match in matches if match]:
-    name = f"model.ckpt-{max(steps)}"
+  is_index = re.compile(r"model\.ckpt-[1-9]\d*\.index").fullmatch
+  if any(map(is_index, files.list_folder(folder))):
     raise UserError(
-      f"{folder} has {name}, but its file checkpoint is missing or names no "
-      "checkpoint. To continue, write this line into the file: "
-      f'model_checkpoint_path: "{name}". To train anew, name another '
-      f"{setting('output_dir')}"
+      f"{folder} has checkpoints, but its file checkpoint is missing or names "
+      "none of them. To continue, restore the file, whose first line is "
+      'model_checkpoint_path: "model.ckpt-N" for the newest N. To train anew, '
+      f"name another {setting('output_dir')}"
     )
 
 
@@ -114,20 +111,37 @@ def find_checkpoint(path: str) -> str:
   """Returns the prefix of the checkpoint that a user names.
 
   `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, a run's folder
-  (see `choose_checkpoint`), or a folder with a single checkpoint. Raises
-  FileNotFoundError without a checkpoint. Raises ValueError for several
+  (see `choose_checkpoint`), or a released model's folder with one checkpoint.
+  Raises FileNotFoundError without a checkpoint. Raises ValueError for several
   checkpoints, or for a path that `check_name` refuses.
   """
   check_name(path)
-  if files.is_folder(path):
-    return choose_checkpoint(path) or _only_checkpoint(path)
-  prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
-  if not files.exists(f"{prefix}.index"):
+  if not files.is_folder(path):
+    prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
+    if files.exists(f"{prefix}.index"):
+      return prefix
     raise FileNotFoundError(
       f"no checkpoint at {path!r}: there is no such folder and no file "
       f"{prefix}.index (a checkpoint's name is the prefix of its files)"
     )
-  return prefix
+  if prefix := choose_checkpoint(path):
+    return prefix
+  # The indexes of record files are hidden files.
+  listed = sorted(n for n in files.list_folder(path) if n[0] != ".")
+  names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
+  if len(names) > 1:
+    raise UserError(
+      f"{path} has several checkpoints ({', '.join(names)}): name one, as in "
+      f"{os.path.join(path, names[-1])}"
+    )
+  if not names:
+    shown = ", ".join(listed[:5]) or "nothing"
+    raise FileNotFoundError(
+      f"no checkpoint in the folder {path}: it has {shown}; expected files "
+      f"named *.index and *.data-*. Name the {setting('output_dir')} of a "
+      "training, or convert another model with convert_checkpoint.py"
+    )
+  return os.path.join(path, names[0])
 
 
 def check_name(path: str) -> None:
@@ -135,36 +149,6 @@ def check_name(path: str) -> None:
   if re.search(r"[*?\[\\]", path):
     text = f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
     raise UserError(text)
-
-
-def _only_checkpoint(folder):
-  """Prefix of the only checkpoint in a folder without a file `checkpoint`.
-
-  Folders of released models lack this file.
-  """
-  # The indexes of record files are hidden files.
-  listed = sorted(n for n in files.list_folder(folder) if n[0] != ".")
-  names = [n.removesuffix(".index") for n in listed if n.endswith(".index")]
-  if not names:
-    if any(
-      re.fullmatch(r".*\.(pb|tflite|keras)|\d+/?", name) for name in listed
-    ):
-      raise FileNotFoundError(
-        f"no checkpoint in the folder {folder}, which looks like an export: "
-        f"name the {setting('output_dir')} of its training"
-      )
-    shown = ", ".join(listed[:5]) or "nothing"
-    raise FileNotFoundError(
-      f"no checkpoint in the folder {folder}: it has {shown}; expected files "
-      "named *.index and *.data-*, which convert_checkpoint.py makes of a "
-      "Hugging Face folder or a KerasHub preset"
-    )
-  if len(names) > 1:
-    raise UserError(
-      f"{folder} has several checkpoints ({', '.join(names)}): name one, as in "
-      f"{os.path.join(folder, names[-1])}"
-    )
-  return os.path.join(folder, names[0])
 
 
 def file_of(path: str, flag: str, *names: str) -> str | None:
@@ -189,10 +173,8 @@ def config_of(path: str) -> dict:
   """Fields of bert_config.json at a checkpoint's training; {} if unknown."""
   if isinstance(config := run_of(path).get("config"), dict):
     return config
-  with suppress(UserError):  # a file that is no JSON
-    if file := file_of(path, "bert_config_file", "bert_config.json"):
-      return textfiles.read_json(file)
-  return {}
+  file = file_of(path, "bert_config_file", "bert_config.json")
+  return textfiles.read_json(file) if file else {}
 
 
 def flag_of(path: str, name: str):

@@ -105,13 +105,12 @@ class Training:
   def __iter__(self) -> Iterator[int]:
     train_step, plan = self.train_step, self.plan
     step = int(train_step.step.numpy())
-    was_killed = self.evaluated < step and plan.evaluates_at(step)
-    if step >= plan.num_train_steps:
+    if self.evaluated < step and plan.evaluates_at(step):
+      with train_step.averaged_weights():
+        yield step
+    if self._ended or step >= plan.num_train_steps:
       message = "nothing to train: step %d is reached already, of %d in all"
       logging.info(message, step, plan.num_train_steps)
-      if was_killed:
-        with train_step.averaged_weights():
-          yield step
       return
     strategy = tf.distribute.get_strategy()
     batches = iter(strategy.distribute_datasets_from_function(self.dataset))
@@ -121,10 +120,6 @@ class Training:
     report.begin(step, plan.num_train_steps)
     interrupted = False
     with processes.GracefulShutdown() as shutdown:
-      if was_killed:
-        with train_step.averaged_weights():
-          yield step
-        report.restart_clock()
       while step < plan.num_train_steps and not (self._ended or interrupted):
         number = plan.steps_to_run(step, seconds_per_step)
         begin = time.monotonic()
@@ -180,14 +175,10 @@ class Training:
       skipped, weight = sums["skipped_steps"]
       is_skipped = skipped < weight or train_step.loss_scale.scale.numpy() > 1.0
     if nonfinite >= 0 and not is_skipped:
-      last = self.checkpoints.newest_readable()
-      good = f"; the last good checkpoint is {last}"
-      # The message omits step 0: a dry run saves only step 0, and removes it.
-      is_first = not last or last.endswith("-0")
       raise UserError(
-        f"the loss or its gradient is not finite at step {nonfinite}"
-        f"{'' if is_first else good}. A lower {setting('learning_rate')} or a "
-        "longer warm-up usually helps"
+        f"the loss or its gradient is not finite at step {nonfinite}; the last "
+        f"checkpoint is {self.checkpoints.newest_readable()}. A lower "
+        f"{setting('learning_rate')} or a longer warm-up usually helps"
       )
     sums.pop("example_loss", None)  # the only term, so equal to `loss`
     rate = float(train_step.learning_rate(step + number - 1))
@@ -207,10 +198,10 @@ def lost_worker_errors() -> Iterator[None]:
   except _LOST_WORKER as error:
     if not processes.has_others():
       raise
-    reason = steps.reason(error)[:200]
+    logging.error("%s", error.message)
     raise ConnectionError(
-      f"another worker cannot be reached any more ({reason}): start all of "
-      "them again; they resume from the last checkpoint"
+      "another worker cannot be reached any more: start all of them again; "
+      "they resume from the last checkpoint"
     ) from None
 
 

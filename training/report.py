@@ -138,14 +138,12 @@ def _writer(directory):
 
 
 def summarize(directory: str, values: Mapping, step: int) -> None:
-  """Adds numbers and texts like tf.summary, but needs no TensorBoard."""
+  """Adds numbers and texts to the curves of TensorBoard."""
   with _writer(directory).as_default(step=step):
     for name, value in values.items():
       is_text = isinstance(value, str)
-      plugin = {"plugin_name": "text" if is_text else "scalars"}
-      metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
-      tensor = tf.cast(value, tf.string if is_text else tf.float32)
-      tf.summary.write(name, tensor, metadata=metadata)
+      write = tf.summary.text if is_text else tf.summary.scalar
+      write(name, value)
 
 
 def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:

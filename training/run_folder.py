@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files, setting
-from training import checkpoint, checkpoint_files, processes, run_json
+from storage import UserError, files, setting, textfiles
+from training import checkpoint, checkpoint_files, processes
 from training.checkpoint import initialize
 
 _BEST = "best.json"
@@ -34,12 +34,13 @@ class Checkpoints:
 
     Reads all values. Raises CorruptCheckpoint if no checkpoint can be read.
     """
-    newest = checkpoint_files.latest_checkpoint(self.directory)
-    if newest is None:
+    prefixes = checkpoint_files.all_checkpoints(self.directory)
+    if not prefixes:
       return None
+    newest = prefixes[-1]
     if newest in self._readable:
       return self._readable[newest]
-    for prefix in reversed(checkpoint_files.all_checkpoints(self.directory)):
+    for prefix in reversed(prefixes):
       try:
         checkpoint.Reader(prefix).verify()
       except checkpoint.CorruptCheckpoint as error:
@@ -62,18 +63,13 @@ class Checkpoints:
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader:
-      saved = int(reader["run/seed"])
-      if seed not in (None, saved):
-        message = "%s has no effect: the training in %s began with %d"
-        logging.warning(message, setting("seed", seed), self.directory, saved)
-      seed = saved
-    elif seed is None and processes.has_others():
-      flag = setting("seed")
-      raise UserError(f"several workers need a {flag}, the same for all")
-    else:
-      if seed is None:
-        seed = random.SystemRandom().getrandbits(31)
-      logging.info("seed %d", seed)
+      seed = int(reader["run/seed"])
+    elif seed is None:
+      if processes.has_others():
+        flag = setting("seed")
+        raise UserError(f"several workers need a {flag}, the same for all")
+      seed = random.SystemRandom().getrandbits(31)
+    logging.info("seed %d", seed)
     keras.utils.set_random_seed(seed)
     return seed
 
@@ -94,8 +90,13 @@ class Checkpoints:
       return
     state = train_step.state
     reader = checkpoint.Reader(prefix)
-    _check_complete(reader, checkpoint.variables(train_step.model))
     missing = [name for name in state if name not in reader]
+    for name in checkpoint.variables(train_step.model):
+      if name in missing:
+        raise UserError(
+          f"{prefix} is of another model: it has no {name}. Choose another "
+          f"{setting('output_dir')}, or the settings of its run"
+        )
     if missing:
       logging.warning("%s has no %s", prefix, ", ".join(missing[:4]))
     reader.assign({name: v for name, v in state.items() if name in reader})
@@ -112,15 +113,12 @@ class Checkpoints:
     Like `restore_trained`. Raises ValueError if no checkpoint fits the model.
     """
     wait_for_chief()
-    own = self.newest_readable()
-    path = own or init_checkpoint
+    path = self.newest_readable() or init_checkpoint
     if not path:
       raise UserError(
         f"no checkpoint in {setting('output_dir', self.directory)} and no "
         f"{setting('init_checkpoint')}: train first, or name one"
       )
-    if own:
-      _check_complete(checkpoint.Reader(own), checkpoint.variables(model))
     return restore_trained(model, path)
 
   def save(self, step: int, values: Mapping[str, tf.Variable]) -> str:
@@ -128,19 +126,11 @@ class Checkpoints:
     prefix = os.path.join(self.directory, f"model.ckpt-{step}")
     if not processes.is_chief():
       return prefix
-    try:
-      checkpoint.write(prefix, values)
-    except OSError:
-      if last := self.newest_readable():
-        message = "the last good checkpoint is %s; training resumes there"
-        logging.error(message, last)
-      raise
+    checkpoint.write(prefix, values)
     # Adds the prefix to the file `checkpoint`, and deletes old checkpoints.
     prefixes = checkpoint_files.all_checkpoints(self.directory)
     prefixes = [path for path in prefixes if path != prefix] + [prefix]
     saved = prefixes[-self.keep :]
-    if self.keep and len(saved) > 1 and saved[0].endswith("ckpt-0"):
-      del saved[0]
     names = [os.path.basename(path) for path in saved]
     lines = [f'model_checkpoint_path: "{names[-1]}"\n']
     lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
@@ -153,17 +143,6 @@ class Checkpoints:
     self._readable[prefix] = prefix
     return prefix
 
-  def log_all(self) -> None:
-    prefixes = checkpoint_files.all_checkpoints(self.directory)
-    if not prefixes:
-      return
-    names = ", ".join(map(os.path.basename, prefixes))
-    paths = [path for p in prefixes for path in checkpoint.files_of(p)]
-    size = f"{sum(map(files.size, paths)) / 1e6:.1f} MB"
-    if len(prefixes) > 1:
-      size += f"; {setting('keep_checkpoint_max', self.keep)}"
-    logging.info("checkpoints in %s: %s (%s)", self.directory, names, size)
-
 
 def restore_trained(model, path: str) -> int:
   """Restores a model from a checkpoint; returns the number of its updates.
@@ -172,27 +151,14 @@ def restore_trained(model, path: str) -> int:
   the checkpoint lacks a variable.
   """
   if fresh := checkpoint.restore(model, path):
-    raise _untrained(path, fresh[0])
+    raise UserError(
+      f"{path} has no {fresh[0]}, so it is another model, or not trained: "
+      f"name the {setting('output_dir')} of a training with these settings"
+    )
   reader, targets = checkpoint.open_reader(path), checkpoint.variables(model)
   averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
   reader.assign({k: v for k, v in averages.items() if k in reader})
   return int(reader["global_step"]) if "global_step" in reader else 0
-
-
-def check_head(path: str) -> None:
-  """Raises ValueError if a checkpoint has no head of a fine-tuned model."""
-  shapes = checkpoint.open_reader(path).shapes
-  weights = shapes.keys() - checkpoint.training_state(shapes)
-  if not any(map(checkpoint.is_head, weights)):
-    raise _untrained(path, "head")
-
-
-def _untrained(path, missing):
-  return UserError(
-    f"{path} has no {missing}, so it is not a trained model to evaluate, "
-    f"predict or export with: name the {setting('output_dir')} of its "
-    "training, or train first"
-  )
 
 
 def wait_for_chief() -> None:
@@ -211,15 +177,6 @@ def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
-def _check_complete(reader, expected):
-  for name in expected:
-    if name not in reader:
-      raise UserError(
-        f"{reader.prefix} is of another model: it has no {name}. Choose "
-        f"another {setting('output_dir')}, or the settings of its run"
-      )
-
-
 def best_folder(output_dir: str) -> str:
   """Folder of the best checkpoint of a run or a sweep."""
   return os.path.join(output_dir, checkpoint_files.BEST)
@@ -231,8 +188,7 @@ def read_best(output_dir: str) -> dict:
   `evaluated` is the step of the last evaluation.
   """
   path = os.path.join(best_folder(output_dir), _BEST)
-  keys = {"metric", "value", "step", "evaluated"}
-  return run_json.read_json(path, dict, keys)
+  return textfiles.read_json(path) if files.exists(path) else {}
 
 
 class BestCheckpoint:
@@ -269,8 +225,7 @@ class BestCheckpoint:
     """Saves the Keras model of `step` if `results` are the best so far."""
     value = float(results[self.metric])
     value = -math.inf if math.isnan(value) else value
-    is_same = self._record.get("metric") == self.metric
-    if not is_same or value > self._record["value"]:
+    if not self._record or value > self._record["value"]:
       values = checkpoint.variables(model)
       values["global_step"] = tf.constant(step, tf.int64)
       self._checkpoints.save(step, values)

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,24 +38,14 @@ def make(
 
 def read(output_dir: str) -> list[dict]:
   """Reads the entries of run.json, oldest first; [] without the file."""
-  return read_json(os.path.join(output_dir, NAME), list, {"flags"})
-
-
-def read_json(path: str, kind: type, keys: Set[str]):
-  """Reads a JSON file of a run; returns an empty `kind` without the file.
-
-  `kind` is dict, or list for a list of dicts. Raises ValueError for any other
-  content, or if a dict lacks one of `keys`.
-  """
+  path = os.path.join(output_dir, NAME)
   if not files.exists(path):
-    return kind()
-  with suppress(ValueError, TypeError, AttributeError):
-    result = json.loads(files.read_text(path))
-    entries = result if kind is list else [result]
-    has_keys = all(entry.keys() >= keys for entry in entries)
-    if isinstance(result, kind) and has_keys:
-      return result
-  raise UserError(f"{path} is corrupt: restore it, or remove it")
+    return []
+  try:
+    return json.loads(files.read_text(path))
+  except ValueError as error:
+    text = f"{path} is corrupt: restore it, or remove it"
+    raise UserError(text) from error
 
 
 def path_of(entry: Mapping, name: str) -> str | None:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from storage import UserError, number_of, setting
-from training import checkpoint, optimization, processes
+from training import checkpoint, optimization
 
 
 def set_dtype_policy(dtype: str, is_trained: bool = True) -> None:
@@ -39,29 +39,15 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
 
 @contextmanager
 def corrupt_record_errors(source) -> Iterator[None]:
-  """Context that replaces TensorFlow's error by one about a corrupt record.
-
-  Only the chief worker reads all records again, which may take hours.
-  """
+  """Context that replaces TensorFlow's error by one about a corrupt record."""
   try:
     yield
-  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-    why, number = reason(error), number_of(len(source.files), "file")
-    if processes.is_chief():
-      logging.info("searching %s for a corrupt record: %s", number, why)
-      if message := source.first_corrupt():
-        raise UserError(message) from None
-    elif isinstance(error, tf.errors.DataLossError):
-      text = f"a record is corrupt ({why}): see the log of the chief worker"
-      raise UserError(text) from None
+  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+    number = number_of(len(source.files), "file")
+    logging.info("searching %s for a corrupt record", number)
+    if message := source.first_corrupt():
+      raise UserError(message) from None
     raise
-
-
-def reason(error: tf.errors.OpError) -> str:
-  """First line of TensorFlow's message that is not about the graph's origin."""
-  origin = "Graph execution error", "Detected at node", "  File", "<stack trace"
-  lines = error.message.splitlines()
-  return next((x for x in lines if x and not x.startswith(origin)), "")
 
 
 class LossScale:

@@ -52,12 +52,12 @@ def write_shards(
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
   near, name = os.path.split(os.path.realpath(outputs[0]))
   near = None if files.is_remote(outputs[0]) else near
-  prefix = f"{name}.parts-{os.getpid()}-"
+  prefix = f"{name}.parts-"
   with ExitStack() as stack:
     sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
     prepare = partial(_shard_writer, config, folder)
-    results = workers.ordered_map(prepare, shards, processes, progress.say)
+    results = workers.ordered_map(prepare, shards, processes)
     stack.enter_context(closing(results))  # closed before `folder` is removed
     for shard, (part, sizes, counts) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
@@ -75,14 +75,8 @@ def write_shards(
 def _open(
   stack: ExitStack, config: BuildConfig, paths: Sequence[str]
 ) -> list[tfrecord.RecordFile]:
-  """Creates record files, and marks each with the vocabulary's fingerprint.
-
-  Removes files that a killed process has left.
-  """
+  """Creates record files, and marks each with the vocabulary's fingerprint."""
   mark = config.tokenizer.fingerprint
-  for path in paths:
-    files.remove_partial(path)
-    files.remove_partial(tfrecord.index_path(path))
   return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 
@@ -114,7 +108,7 @@ def _mark_duplicates(
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   # Each worker calls `prepare` once, and gets the function of a shard.
   prepare = partial(partial, digests, text_format)
-  results = workers.ordered_map(prepare, shards, processes, progress.say)
+  results = workers.ordered_map(prepare, shards, processes)
   seen: set[int] = set()
   marked = []
   for shard, numbers in zip(shards, results, strict=True):

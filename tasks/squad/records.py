@@ -76,7 +76,7 @@ def make_windows(
   chunks = workers.chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
   progress = Progress("cut", len(examples), "questions")
-  results = workers.ordered_map(prepare, chunks, num_workers, progress.say)
+  results = workers.ordered_map(prepare, chunks, num_workers)
   for chunk, windows in zip(chunks, results, strict=True):
     progress.add(len(chunk.items), windows=len(windows))
     yield from windows

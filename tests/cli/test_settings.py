@@ -147,7 +147,7 @@ def test_input_files_must_exist_and_output_files_must_be_new(tmp_path):
   settings.check_output_file(str(output), True, path)
   with pytest.raises(FileExistsError, match=r"in, .*out exist already; .*them"):
     settings.check_is_new(path, "gone", str(output))
-  with pytest.raises(NotADirectoryError, match=r"output_file=.*in is not a fo"):
+  with pytest.raises(PermissionError, match=r"output_file=.*in cannot be writ"):
     settings.check_output_file(f"{path}/new", False)
 
 

@@ -20,7 +20,7 @@ OPTIMIZER = {
   "bert/a/adam_v": np.zeros(3, np.float32),
   "loss_scale/value": np.float32(8),
   "bert/a/LAMB_1": np.zeros(3, np.float32),
-  "train/output_bias/AdamWeightDecayOptimizer": np.zeros(2, np.float32),
+  "output_bias/AdamWeightDecayOptimizer": np.zeros(2, np.float32),
   "beta1_power": np.float32(0.9),
 }
 RUN = {"run/examples": np.int64(70), "run/seed": np.int64(1)}

@@ -186,7 +186,7 @@ def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
   (run / "checkpoint").unlink()
   if listing is not None:
     (run / "checkpoint").write_bytes(listing)
-  with pytest.raises(UserError, match=r'line.*_path: "model.ckpt-3"'):
+  with pytest.raises(UserError, match="run has checkpoints, but its file"):
     _check(folder, output_dir=str(run), do_train=do_train)
   # A run that is killed early may leave model.ckpt-0 unlisted.
   (run / "model.ckpt-3.index").rename(run / "model.ckpt-0.index")

@@ -1,6 +1,5 @@
 """A run passes each flag to the part that uses it, and runs stages in order."""
 
-import os
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -125,10 +124,8 @@ def test_float16_has_a_loss_scale_and_xla_compiles_supported_layers(
   # Matrices share slots only in a compiled step.
   assert any(len(slot.shape) == 2 for slot in joined) == is_compiled
   assert not calls["mode"].recompute
-  reason = f"it cannot compile {model.layers[-1].name}"
-  text = f"does not compile the complete step: {reason}"
-  text = "compiles the step" if is_compiled else text
-  assert f"XLA {text}; batches have 12 tokens" in log.text
+  text = "compiles" if is_compiled else "does not compile"
+  assert f"XLA {text} the step; batches have 12 tokens" in log.text
 
 
 def test_a_model_reads_packed_rows_if_the_run_packs_examples(tmp_path, started):
@@ -191,9 +188,8 @@ def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
 
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
-@pytest.mark.parametrize("fails", [False, True])
 def test_a_model_is_restored_with_the_flags_of_its_training(
-  tmp_path, entry, changes, fails
+  tmp_path, entry, changes
 ):
   """Restoring resets the dtype policy, so that a student may have its own."""
   values = {v.path: v for v in _classifier(3).variables}
@@ -208,15 +204,10 @@ def test_a_model_is_restored_with_the_flags_of_its_training(
     assert args.do_lower_case == changes.get("do_lower_case", True)
     assert (args.init_checkpoint, args.data_dir) == (None, None)
     assert args.vocab_file == str(tmp_path / "vocab.txt")
-    if fails:
-      raise ValueError("no model")
     return ServedModel(_classifier(), None)
 
-  try:
-    result = session.restore(KIND, str(tmp_path), entry, build, changes)
-    assert all(np.all(w == 3) for w in result.model.get_weights())
-  except ValueError:
-    assert fails
+  result = session.restore(KIND, str(tmp_path), entry, build, changes)
+  assert all(np.all(w == 3) for w in result.model.get_weights())
   assert keras.config.dtype_policy().name == "float32"
 
 
@@ -261,30 +252,6 @@ def test_dropout_and_data_use_the_seed_that_the_run_saved(
     assert (calls["seed"], calls["read"][1]) == (7, 7)
 
 
-@pytest.mark.parametrize(
-  ("keeps_best", "existing", "expected"),
-  [
-    (True, ("", "best"), "best"),
-    (False, ("", "best"), ""),
-    (True, ("",), ""),
-    (False, ("best",), "best"),
-    (False, (), ""),
-  ],
-)
-def test_keep_best_decides_between_the_best_and_the_newest_checkpoint(
-  tmp_path, monkeypatch, keeps_best, existing, expected
-):
-  for name in existing:
-    shared.touch_checkpoint(tmp_path / name, "model.ckpt-3")
-  loaded = stages.Events()
-  loaded.replace(monkeypatch, Checkpoints, "load", 7)
-  args = _flags(tmp_path, init_checkpoint="given", keep_best=keeps_best)
-  assert session.load(args, "model", Checkpoints(str(tmp_path))) == 7
-  [(_, checkpoints, *given)] = loaded
-  assert os.path.normpath(checkpoints.directory) == str(tmp_path / expected)
-  assert given == ["model", "given"]
-
-
 # --- Stages of a training and of an export, in order -------------------------
 
 
@@ -300,7 +267,6 @@ def _events(monkeypatch):
   for owner, name, first in (
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
-    (Checkpoints, "log_all", 1),
     (session.model_files, "warn_if_changed", 1),
     (session.Run, "_report", 4),
   ):
@@ -336,7 +302,6 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     *[("load_index", "cache")] * is_chief,
     ("resume", given, new_head),
     ("_report", data),
-    *[("log_all",)] * is_chief,
   ]
 
 
@@ -396,7 +361,7 @@ def test_a_lost_worker_is_reported_by_the_scope_of_a_run(tmp_path, monkeypatch):
   monkeypatch.setattr(session, "make_strategy", lambda _: toy.two_replicas())
   run = session.Run(_flags(tmp_path), toy.config())
   toy.set_worker(monkeypatch, 0)
-  message = "another worker cannot be reached any more .*gone.: start all"
+  message = "another worker cannot be reached any more: start all"
   with pytest.raises(ConnectionError, match=message), run.scope():
     assert tf.distribute.has_strategy()
     raise tf.errors.UnavailableError(None, None, "gone")

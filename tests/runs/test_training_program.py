@@ -35,7 +35,7 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
     unfinished.touch()  # the first run is writing
     for _ in range(2):
       with (
-        pytest.raises(ValueError, match=f"another run, process {first.pid}"),
+        pytest.raises(ValueError, match="another run uses --output_dir="),
         locked(str(tmp_path)),
       ):
         pass
@@ -43,22 +43,19 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
     first.kill()  # kill -9 also unlocks
   with locked(str(tmp_path)):
     assert not unfinished.exists()
-    assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
 
 
-@pytest.mark.parametrize("worker", [0, 1])
 @pytest.mark.parametrize("before", [None, [], ["a"]])  # None: no folder
 def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
-  tmp_path, monkeypatch, before, worker
+  tmp_path, before
 ):
-  toy.set_worker(monkeypatch, worker)
   folder = tmp_path / "output"
   if before is not None:
     folder.mkdir()
   for name in before or ():
     (folder / name).touch()
   with pytest.raises(RuntimeError), locked(str(folder)):
-    assert (folder / LOCK_FILE).exists() == (worker == 0)  # the chief locks
+    assert (folder / LOCK_FILE).exists()
     raise RuntimeError
   assert folder.exists() == (before is not None)
   assert [path.name for path in folder.glob("*")] == (before or [])
@@ -76,40 +73,18 @@ def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
     assert f"{tmp_path} cannot be locked (No locks available)" in caplog.text
 
 
-def test_incomplete_files_of_a_killed_run_are_removed(tmp_path, monkeypatch):
+def test_incomplete_checkpoints_of_a_killed_run_are_removed(tmp_path):
   (tmp_path / "best").mkdir()
-  (tmp_path / "export.unfinished").mkdir()  # serving/export.py removes this
-  with subprocess.Popen(["true"]) as ended:
-    pass
   incomplete = [
     "unfinished-model.ckpt-5.data-00000-of-00001.tempstate12",
-    # In a container, a new process may have the id of the killed run.
-    f"metrics.jsonl.partial-{os.getpid()}-0a1b2c3d",
-    f"train.tf_record.partial-{ended.pid}-0a1b2c3d",
     "best/unfinished-model.ckpt-5.index",
   ]
-  complete = ["model.ckpt-5.index", "unfinished.txt", "export.unfinished"]
-  complete.append(f"a.json.partial-{os.getppid()}-0a1b2c3d")
+  complete = ["model.ckpt-5.index", "unfinished.txt", "best/model.ckpt-5.index"]
   for name in incomplete + complete:
     (tmp_path / name).touch()
-  toy.set_worker(monkeypatch, 0)
-  with locked(str(tmp_path)):
-    assert (tmp_path / incomplete[2]).exists()  # another worker may be writing
-  monkeypatch.delenv("TF_CONFIG")
   with locked(str(tmp_path)):
     assert not [name for name in incomplete if (tmp_path / name).exists()]
   assert all((tmp_path / name).exists() for name in complete)
-
-
-@pytest.mark.parametrize("kind", ["a file", "a link to nothing"])
-def test_a_file_is_refused_as_output_folder(tmp_path, kind):
-  path = tmp_path / "path"
-  path.touch() if kind == "a file" else path.symlink_to("gone")
-  with (
-    pytest.raises(NotADirectoryError, match=f"path is {kind}: name a folder"),
-    locked(str(path)),
-  ):
-    pass
 
 
 @pytest.mark.parametrize("is_dry", [False, True])
@@ -180,7 +155,9 @@ def _changes(args, other):
   }
 
 
-def test_a_dry_run_is_short_and_its_log_names_no_temporary_folder(tmp_path):
+def test_a_dry_run_is_short_and_its_log_does_not_say_that_files_are_saved(
+  tmp_path,
+):
   flags = dict.fromkeys(("do_train", "do_predict", "do_export"), True)
   flags |= {"export_dir": "new", "init_checkpoint": "bert"}
   flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}
@@ -189,15 +166,14 @@ def test_a_dry_run_is_short_and_its_log_names_no_temporary_folder(tmp_path):
   with dry_run(args) as short:
     changed = _changes(args, short)
     folder = changed.pop("output_dir")
-    [*_, correct] = absl_logging.get_absl_handler().python_handler.filters
+    [*_, is_shown] = absl_logging.get_absl_handler().python_handler.filters
     for level, message, shown in (
-      ("WARNING", f"{folder}/export, {folder}/a", f"new, {tmp_path}/a"),
-      ("INFO", f"saved {folder}/a", None),
-      ("INFO", "step 2 of 2", "step 2 of 2"),
+      ("WARNING", f"{folder}/a is odd", True),
+      ("INFO", f"saved {folder}/a", False),
+      ("INFO", "step 2 of 2", True),
     ):
       record = logging.makeLogRecord({"msg": message, "levelname": level})
-      assert correct(record) == (shown is not None)
-      assert record.getMessage() == (shown or message)
+      assert is_shown(record) == shown
   assert changed == {
     "num_seeds": 1,
     "early_stopping_patience": 0,

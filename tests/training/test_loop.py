@@ -1,6 +1,5 @@
 """The training loop: plan, log lines and files."""
 
-import math
 import os
 import signal
 from types import SimpleNamespace
@@ -51,15 +50,6 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=0, **plan):
   return toy.train(tmp_path, step, data, plan, **options), seen
 
 
-def test_the_curves_have_a_point_at_each_evaluation(tmp_path):
-  def evaluate(step):
-    seen.append((step, report.read_metrics(str(tmp_path))[-1]["step"]))
-
-  seen = []
-  _train(tmp_path, evaluate=evaluate, save_every=9, evaluate_every=2)
-  assert seen == [(2, 2), (4, 4)]
-
-
 def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
   step, seen, save = toy.train_step(), [], Checkpoints.save
 
@@ -70,7 +60,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
 
   def evaluate(step):
     assert (tmp_path / f"model.ckpt-{step}.index").exists()
-    seen.append(step)
+    seen.append((step, report.read_metrics(str(tmp_path))[-1]["step"]))
 
   monkeypatch.setattr(Checkpoints, "save", save_after_metrics)
   checkpoints, _ = _train(
@@ -80,8 +70,8 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
   assert step.train.experimental_get_tracing_count() == 1
   assert checkpoints.newest_readable().endswith("model.ckpt-5")
   steps = {path.stem for path in tmp_path.glob("*.index")}
-  assert steps == {f"model.ckpt-{n}" for n in (2, 4, 5)}
-  assert seen == [2, 4]
+  assert steps == {f"model.ckpt-{n}" for n in (0, 2, 4, 5)}
+  assert seen == [(2, 2), (4, 4)]  # curves have a point at each evaluation
   for line in report.read_metrics(str(tmp_path)):  # the last update's rate
     rate = pytest.approx(0.01 * (1 - (line["step"] - 1) / 100))
     assert line["learning_rate"] == rate
@@ -111,14 +101,6 @@ def test_a_resumed_training_begins_with_a_missed_evaluation(tmp_path, traced):
   assert traced.step.numpy() == 2  # the missed evaluation ended the training
 
 
-def test_a_training_stops_before_it_saves_nan(tmp_path):
-  step = toy.train_step()
-  step.variables[0].assign(step.variables[0] * math.nan)
-  with pytest.raises(ValueError, match=r"at step 1\. A lower"):
-    _train(tmp_path, step=step)
-  assert not (tmp_path / "model.ckpt-5.index").exists()
-
-
 def test_a_finished_training_trains_and_writes_nothing(tmp_path, log, traced):
   for done in (5, 9):
     traced.step.assign(done)
@@ -127,19 +109,13 @@ def test_a_finished_training_trains_and_writes_nothing(tmp_path, log, traced):
   assert not list(tmp_path.iterdir())
 
 
-def test_the_step_of_a_loss_that_is_not_finite_is_reported():
-  step, iterator = toy.train_step(), iter(toy.spoiled_batches(4))
-  for number, first in ((3, -1), (2, 4)):
-    step.train(iterator, tf.constant(number))
-    assert step.first_nonfinite_step.numpy() == first
-
-
-def test_the_error_about_a_loss_that_is_not_finite_names_the_last_checkpoint(
+def test_a_loss_that_is_not_finite_ends_the_training_before_it_is_saved(
   tmp_path,
 ):
   data, plan = toy.spoiled_batches(4), loop.Plan(5, save_every=1)
   with pytest.raises(UserError, match=r"at step 4; .* is .*model\.ckpt-3\. A"):
     toy.train(tmp_path, toy.train_step(), data, plan)
+  assert not (tmp_path / "model.ckpt-4.index").exists()
 
 
 @pytest.mark.parametrize("steps", [5, 2])
@@ -166,24 +142,14 @@ def test_a_training_saves_before_its_first_step(tmp_path, monkeypatch, traced):
 
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_an_error_means_a_lost_worker_only_with_several_workers(
-  is_alone, monkeypatch
+  is_alone, monkeypatch, caplog
 ):
   if not is_alone:
     toy.set_worker(monkeypatch, 0)
   expected = tf.errors.InternalError if is_alone else ConnectionError
-  with pytest.raises(expected, match="no memory"), loop.lost_worker_errors():
+  with pytest.raises(expected), loop.lost_worker_errors():
     raise tf.errors.InternalError(None, None, "no memory")
-
-
-def test_the_message_about_a_lost_worker_has_the_reason_in_one_line(
-  monkeypatch,
-):
-  toy.set_worker(monkeypatch, 0)
-  reason = "Collective ops is aborted by: a heartbeat is missing"
-  text = f"Graph execution error:\n\nDetected at node x:\n{reason}\nThe tasks"
-  with pytest.raises(ConnectionError) as raised, loop.lost_worker_errors():
-    raise tf.errors.UnavailableError(None, None, text)
-  assert f"any more ({reason}): start all" in str(raised.value)
+  assert ("no memory" in caplog.text) == (not is_alone)
 
 
 def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
@@ -197,8 +163,7 @@ def test_a_record_that_cannot_be_read_is_reported(tmp_path, log):
   source = SimpleNamespace(files=["a"], first_corrupt=lambda: "record 7 of a")
   with pytest.raises(ValueError, match="record 7 of a"):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
-  text = "searching 1 file for a corrupt record: truncated record at 0"
-  assert text in log.text
+  assert "searching 1 file for a corrupt record" in log.text
 
 
 class _TwoWorkers:

@@ -122,5 +122,5 @@ def test_a_run_ends_if_its_loss_stays_nan_at_the_lowest_scale(tmp_path):
   step = _float16_step(1.0)
   variable = step.model.trainable_variables[0]
   variable.assign(keras.ops.full(variable.shape, np.nan))
-  with pytest.raises(ValueError, match=r"finite at step 1\. A lower"):
+  with pytest.raises(ValueError, match="finite at step 1;"):
     toy.train(tmp_path, step, toy.batches(5), loop.Plan(5))

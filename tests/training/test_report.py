@@ -1,7 +1,6 @@
 """metrics.jsonl: writing, reading, truncation on resume."""
 
 import importlib.util
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,24 +63,6 @@ def test_an_evaluations_suffix_names_its_file_metrics_and_curves(tmp_path):
   seen = toy.summaries(tmp_path / "eval_x")
   expected = [(step, name) for step in (1, 2) for name in results]
   assert [(step, value.tag) for step, value in seen] == expected
-
-
-def test_the_curves_need_no_tensorboard(tmp_path, monkeypatch):
-  """TensorFlow 2.21 comes without TensorBoard. Event files stay the same."""
-  folders = tmp_path / "expected", tmp_path / "without"
-  writer = tf.summary.create_file_writer(str(folders[0]))
-  with writer.as_default(step=0):
-    tf.summary.text("run", "```\n{}\n```")
-    tf.summary.scalar("loss", 0.1)
-  writer.flush()
-  for name in ("tensorboard", "tensorboard.summary", "tensorboard.summary.v2"):
-    monkeypatch.setitem(sys.modules, name, None)
-  log = _begun(folders[1], 6)
-  report.summarize(str(folders[1]), {"run": "```\n{}\n```"}, 0)
-  log.add_steps(0, 1, {"loss": (0.2, 2)})
-  log.end()
-  expected, seen = map(list, map(toy.summaries, folders))
-  assert seen[:2] == expected
 
 
 def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
@@ -182,9 +163,3 @@ def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
   lines = report.read_metrics(str(tmp_path))
   assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
   assert lines[0]["loss"] == (1 + 6) / (1 + 3)
-
-
-def test_a_metrics_file_that_cannot_be_written_is_an_oserror(tmp_path):
-  (tmp_path / "metrics.jsonl").mkdir()
-  with pytest.raises(IsADirectoryError):
-    report.add_metrics(str(tmp_path), 1, {"loss": 1.0})

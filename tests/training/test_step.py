@@ -12,11 +12,9 @@ import tensorflow as tf
 
 from data import features
 from modeling import losses, models, tracing
-from storage import UserError
 from tests.shared import slow
 from tests.training import toy
 from training import inference
-from training import step as steps
 from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
 
 STEPS = 6
@@ -268,54 +266,3 @@ def test_xla_compiles_the_step_except_the_exchange_of_gradients(
   names = [f.signature.name for f in functions if f.attr["_XlaMustCompile"].b]
   pattern = r"__inference_+(\w+)_\d+"
   assert {re.fullmatch(pattern, name)[1] for name in names} == expected
-
-
-def test_replicas_add_up_their_sums_once_per_call_of_train():
-  """The host adds the replicas' values, and all devices wait for the host."""
-  with toy.two_replicas().scope():
-    graph = toy.train_graph(toy.train_step())
-  added = [x for x in graph.get_operations() if x.type == "AddN"]
-  shapes = [x.inputs[0].shape.as_list() for x in added]
-  assert shapes == [[6, 2]]  # sum and weight of six losses and metrics
-  loop = next(x for x in graph.get_operations() if "While" in x.type)
-  body = graph._get_function(loop.get_attr("body").name).graph
-  on_cpu = [x for x in body.get_operations() if x.type == "AddN"]
-  assert not [x for x in on_cpu if x.outputs[0].shape == [2]]
-
-
-@pytest.mark.parametrize(
-  ("kind", "expected"),
-  [
-    (tf.errors.DataLossError, UserError),
-    (tf.errors.InvalidArgumentError, tf.errors.InvalidArgumentError),
-  ],
-)
-def test_only_the_chief_searches_for_a_corrupt_record(
-  monkeypatch, kind, expected
-):
-  toy.set_worker(monkeypatch, 1)
-  source = SimpleNamespace(files=["a"], first_corrupt=pytest.fail)
-  with (
-    pytest.raises(expected, match="truncated record at 0"),
-    steps.corrupt_record_errors(source),
-  ):
-    raise kind(None, None, "truncated record at 0")
-
-
-@pytest.mark.parametrize(
-  ("message", "reason"),
-  [
-    (
-      'Graph execution error:\n\n  File "a", line 1\n\nindex 7\n\t[[b]]',
-      "index 7",
-    ),
-    ("Detected at node b:\n<stack traces unavailable>\nindex 7", "index 7"),
-    ("index 7\nat b", "index 7"),
-    ("", ""),
-  ],
-)
-def test_the_reason_of_an_error_leaves_out_where_the_graph_was_made(
-  message, reason
-):
-  error = tf.errors.InvalidArgumentError(None, None, message)
-  assert steps.reason(error) == reason

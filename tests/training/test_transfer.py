@@ -1,6 +1,5 @@
 """Training begins with another model's checkpoint: its encoder and its head."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -41,9 +40,8 @@ def test_a_head_for_another_number_of_labels_is_not_restored(start, caplog):
   model = models.classifier(toy.config(), 5)
   assert set(run_folder.initialize(model, prefix)) == HEAD
   assert _restored(model, values) == values.keys() - HEAD
-  assert f"the head is fresh: {prefix} was trained for other" in caplog.text
-  assert "output_weights is [4, 8], here [5, 8]" in caplog.text
-  assert "WARNING" in caplog.text
+  text = f"the head is fresh, not restored from {prefix}"
+  assert [record.getMessage() for record in caplog.records] == [text]
 
 
 def test_a_head_with_the_same_number_of_labels_is_restored_unless_new_head(
@@ -82,11 +80,3 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
     Checkpoints(str(tmp_path / "new")).load(model, prefix)
   with pytest.raises(ValueError, match="name another output_dir, and"):
     Checkpoints(str(tmp_path)).load(model, None)
-
-
-def test_an_encoder_of_another_size_is_refused(tmp_path):
-  prefix = _save(tmp_path, models.pretrainer(toy.config()))
-  wider = replace(toy.config(), vocab_size=toy.V + 1)
-  model = models.classifier(wider, 2)
-  with pytest.raises(ValueError, match=r"word_embeddings .* not belong to"):
-    run_folder.initialize(model, prefix, new_head=True)

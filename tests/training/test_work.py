@@ -96,7 +96,8 @@ def test_each_evaluation_is_left_out_of_the_speed(train, begin):
     evaluate=evaluated.append, evaluate_every=8, save_every=16, step=begin
   )
   assert evaluated == [step for step in (8, 16, 24, 32, 40) if step >= begin]
-  assert log.restart_clock.call_count == len(evaluated)
+  # The evaluation of an interrupted run comes before the first step.
+  assert log.restart_clock.call_count == sum(x > begin for x in evaluated)
   due = [step for step in (16, 32, 40) if step > begin]
   assert saved == ([] if begin else [0]) + due
 

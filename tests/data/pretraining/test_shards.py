@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -67,21 +66,6 @@ def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
   assert first[0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
-@pytest.mark.parametrize("processes", [0, 1])
-def test_files_that_a_killed_process_has_left_are_removed(processes, tmp_path):
-  (tmp_path / "text").write_text(random_text(9))
-  with subprocess.Popen("true") as killed:
-    killed.wait()
-  for name in ("a.partial-{}-0a1b2c3d", ".a.blocks.partial-{}-0a1b2c3d"):
-    for process in (killed.pid, os.getppid()):
-      (tmp_path / name.format(process)).touch()
-  folder = tmp_path / f"a.parts-{killed.pid}-xyz_0123"  # of workers
-  folder.mkdir()
-  (folder / "0").touch()
-  _records(tmp_path, [str(tmp_path / "text")], processes, "a")
-  left = f"partial-{os.getppid()}-0a1b2c3d"
-  names = {"text", "a", ".a.blocks", f"a.{left}", f".a.blocks.{left}"}
-  assert {*os.listdir(tmp_path)} == names
 
 
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])

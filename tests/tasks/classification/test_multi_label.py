@@ -113,7 +113,7 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
   # "" is as if not given, so that the next check fails: there is no config.
-  with pytest.raises(OSError, match="cannot read None"):
+  with pytest.raises(TypeError, match="not NoneType"):
     run_classifier.check_flags(args.replace(**{name: ""}))
 
 
