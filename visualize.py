@@ -24,7 +24,7 @@ from cli.settings import Settings, check_output_file, common, flag, required
 from runs import model_files
 from runs.trained_model import find_model
 from serving.answers import rename
-from storage import UserError, files, textfiles
+from storage import UserError, files
 from tasks.open import restore
 from training import checkpoint_files, run_json
 
@@ -56,9 +56,6 @@ class PageSettings(Settings):
 
 def check_flags(settings: PageSettings) -> None:
   check_output_file(settings.output_file, settings.overwrite)
-  for name in _INPUTS:
-    if textfiles.SURROGATE.search("".join(settings[name] or "")):
-      raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(settings[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
   checkpoint_files.find_checkpoint(settings.model)
@@ -123,11 +120,10 @@ def _texts(settings: PageSettings, answers):
   names = {k: name for k, name in renamed.items() if name in answers.inputs}
   given = [flag for flag in _INPUTS if settings[flag]]
   texts = {names[flag]: settings[flag] for flag in given if flag in names}
-  wrong = [flag for flag in given if flag not in names]
-  if wrong or answers.inputs.keys() - answers.optional - texts.keys():
+  needed = answers.inputs.keys() - answers.optional
+  if len(texts) < len(given) or needed - texts.keys():
     takes = ", ".join(f"--{flag}" for flag in names)
-    more = f", not --{wrong[0]}" if wrong else ""
-    raise UserError(f"the model in {settings.model} takes {takes}{more}")
+    raise UserError(f"the model in {settings.model} takes {takes}")
   return texts
 
 

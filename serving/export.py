@@ -7,9 +7,7 @@ serving_default: named answers to raw text; the same as serving_features if the
 """
 
 import contextlib
-import glob
 import logging as python_logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +21,6 @@ from serving import answers
 from serving.answers import SIGNATURE, Answers
 from serving.formats import FORMATS
 from storage import files
-from training import processes
 
 
 class TextSignature(tf.Module):
@@ -131,13 +128,7 @@ def _parse(examples, model, seq_length):
     for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
-  # An empty batch needs a length, too.
-  extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
-  inputs = {}
-  for name, value in batch.items():
-    pads = [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2)
-    inputs[name] = tf.pad(tf.cast(value, tf.int32), pads)
-  return inputs
+  return {name: tf.cast(value, tf.int32) for name, value in batch.items()}
 
 
 # --- Files -----------------------------------------------------------------
@@ -159,12 +150,8 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
 def new_folder(directory: str) -> Iterator[str]:
   """Yields a temporary folder; at the end, renames it to `directory`."""
   files.check_is_free(directory)
-  base = f"{directory.rstrip('/')}.unfinished-"
-  unfinished = f"{base}{os.getpid()}"
-  for left in files.glob_files(f"{glob.escape(base)}*"):
-    pid = left.rstrip("/").removeprefix(base)
-    if pid.isdigit() and processes.has_ended(int(pid)):
-      files.remove_folder(left)  # a killed export left the folder
+  unfinished = f"{directory.rstrip('/')}.unfinished"
+  files.remove_folder(unfinished)  # a killed export left the folder
   files.make_folder(unfinished)
   try:
     yield unfinished
