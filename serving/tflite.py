@@ -33,8 +33,10 @@ class LiteRtEngine(Engine):
   max_rows = 1
 
   def __init__(self, path: str):
+    descriptor = os.open(path, os.O_RDONLY)
+    weakref.finalize(self, os.close, descriptor)
     # Threads open interpreters later, when the path may be gone or replaced.
-    self._file = open(os.path.abspath(path), "rb")  # noqa: SIM115
+    self._file = os.path.abspath(path), descriptor
     self.name = f"LiteRT, {os.path.basename(path)}"
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once in a process
@@ -119,14 +121,15 @@ class _Interpreter:
 def _open(file, num_threads):
   from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
-  path = f"{_OPEN_FILES}/{file.fileno()}"
-  if not os.path.exists(path):  # not Linux
-    path = file.name
+  path, descriptor = file
+  name = f"{_OPEN_FILES}/{descriptor}"
+  if not os.path.exists(name):  # not Linux
+    name = path
   try:
-    interpreter = Interpreter(path, num_threads=num_threads)
+    interpreter = Interpreter(name, num_threads=num_threads)
     interpreter.allocate_tensors()
   except ValueError as error:
-    message = f"{file.name} is damaged, export it again: {error}"
+    message = f"{path} is damaged, export it again: {error}"
     raise UserError(message) from None
   return interpreter.get_signature_runner("serving_default")
 

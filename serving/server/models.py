@@ -145,8 +145,9 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   """Yields a thread that polls models every `seconds`; 0: it polls once."""
   stopped = Event()
   for model in models:
-    numbers = sorted(find_versions(model.folder))[-model.num_versions :]
-    model.states = dict.fromkeys(numbers, ("START", "")) | model.states
+    with contextlib.suppress(OSError):  # `poll` logs it
+      numbers = sorted(find_versions(model.folder))[-model.num_versions :]
+      model.states = dict.fromkeys(numbers, ("START", "")) | model.states
 
   def poll():
     while not stopped.is_set():

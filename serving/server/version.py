@@ -86,7 +86,8 @@ def _answer_rows(engine, rows: Sequence[Mapping]) -> Iterator[dict]:
     is_negative = any(np.any(value < 0) for value in row.values())
     length = row["input_ids"].shape[-1]
     is_outside = np.any(row.get("masked_lm_positions", np.int32(0)) >= length)
-    # LiteRT does not check these, and would read other memory.
+    # LiteRT does not check these, and would read other memory. (An empty row is
+    # refused because 0 is outside of it.)
     if len(shapes) > 1 or is_negative or is_outside:
       raise RestError(_REFUSED)
   try:

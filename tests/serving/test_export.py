@@ -1,7 +1,6 @@
 """SavedModels for raw text and for records; incomplete exports."""
 
 import json
-import os
 import threading
 from pathlib import Path
 
@@ -83,7 +82,6 @@ def test_an_export_has_the_files_to_encode_texts_and_decode_answers(saved):
   assert json.loads(task) == {"task": "classification", "pairs": True}
   lengths = {
     "model_max_length": T,
-    "vocab_size": len(vocab_file.split("\n")) - 1,
     "vocab_fingerprint": FullTokenizer(tasks.vocab_file()).fingerprint,
   }
   assert json.loads(config) == {"do_lower_case": True} | lengths
@@ -163,8 +161,6 @@ def test_records_may_have_any_number_of_choices(exported, tokenizer):
   result = calls["serving_examples"](examples=tf.concat(records, 0))["logits"]
   for row, logits in zip(result.numpy(), expected, strict=True):
     np.testing.assert_allclose(row[: len(logits)], logits, atol=1e-5)
-  nothing = tf.constant([], tf.string)
-  assert calls["serving_examples"](examples=nothing)["logits"].shape[0] == 0
 
 
 def test_an_export_overwrites_nothing(saved, every_task):
@@ -174,16 +170,13 @@ def test_an_export_overwrites_nothing(saved, every_task):
 
 
 def test_files_of_a_killed_export_are_removed(tmp_path):
-  # No process can have the first id. Process 1 is alive.
-  for end in (4194305, os.getpid(), 1, "b"):
-    left = tmp_path / f"export.unfinished-{end}" / "variables"
-    left.mkdir(parents=True)
-    (left / "old").touch()
+  left = tmp_path / "export.unfinished" / "variables"
+  left.mkdir(parents=True)
+  (left / "old").touch()
   (tmp_path / "export").mkdir()  # an empty folder is allowed
   with export.new_folder(f"{tmp_path}/export/") as folder:
     Path(folder, "saved_model.pb").touch()
-  names = sorted(path.name for path in tmp_path.iterdir())
-  assert names == ["export", "export.unfinished-1", "export.unfinished-b"]
+  assert [path.name for path in tmp_path.iterdir()] == ["export"]
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 
 
@@ -203,16 +196,6 @@ def test_an_export_that_ends_early_leaves_nothing(tmp_path, error):
   with pytest.raises(error), export.new_folder(f"{tmp_path}/export") as folder:
     Path(folder, "saved_model.pb").touch()
     raise error
-  assert not [*tmp_path.iterdir()]
-
-
-def test_an_export_that_cannot_be_renamed_leaves_nothing(tmp_path, monkeypatch):
-  monkeypatch.setattr(files, "rename", lambda *_: 1 / 0)
-  with (
-    pytest.raises(ZeroDivisionError),
-    export.new_folder(f"{tmp_path}/export") as folder,
-  ):
-    Path(folder, "saved_model.pb").touch()
   assert not [*tmp_path.iterdir()]
 
 

@@ -516,12 +516,7 @@ def test_a_changed_vocabulary_of_an_export_is_refused(tmp_path):
   serving_answers.save(str(tmp_path), answers)
   path = tmp_path / "vocab.txt"
   lines = path.read_text().split()
-  path.write_text("\n".join([*lines[:5], *reversed(lines[5:])]))
-  with pytest.raises(UserError, match="has other tokens than the exported one"):
-    serving_answers.load(str(tmp_path))
-  path.write_text("\n".join(lines)[:-9])
-  with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
-    serving_answers.load(str(tmp_path))
-  path = tmp_path / "tokenizer_config.json"  # older exports have no checksum
-  path.write_text('{"do_lower_case": true, "model_max_length": 33}')
-  assert serving_answers.load(str(tmp_path))
+  for other in ([*lines[:5], *reversed(lines[5:])], lines[:-1]):
+    path.write_text("\n".join(other))
+    with pytest.raises(UserError, match="has other tokens than the exported o"):
+      serving_answers.load(str(tmp_path))

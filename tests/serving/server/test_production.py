@@ -124,15 +124,6 @@ def test_bodies_that_are_too_large_get_413(proxy):
     assert is_of_serve == (size == 1_500_000)  # nginx refuses 3 MB
 
 
-def test_nginx_reuses_connections_to_the_server(served):
-  server, proxy = served
-  proxy.request("GET", "/readyz")
-  for _ in range(5):
-    before = {*server.server.server_state.connections}
-    assert proxy.request("GET", "/readyz")[0] == 200
-    assert {*server.server.server_state.connections} == before != set()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2")
 def test_the_access_log_names_the_client_that_nginx_saw(served, capfd):
   capfd.readouterr()
@@ -316,21 +307,3 @@ def test_the_dockerfile_names_existing_files_and_the_required_tensorflow():
   )
   command = json.loads(" ".join(lines[-1][1:]))
   assert (programs.ROOT / command[1]).is_file()
-
-
-@pytest.mark.skipif(
-  not (programs.ROOT / ".git").exists(), reason="needs a checkout of git"
-)
-def test_the_image_is_built_from_the_files_of_git(tmp_path):
-  (tmp_path / "Dockerfile").write_text(block("image", "several_machines.md"))
-  archive, build = block("build", "several_machines.md").split("|")
-  assert build.split()[-1] == "-"  # docker reads the archive
-  name = f"--add-file={tmp_path}/Dockerfile"
-  archive = archive.replace("--add-file=Dockerfile", name)
-  done = subprocess.run(
-    f"{archive} | tar --list",
-    shell=True, check=True, cwd=programs.ROOT, capture_output=True, text=True,
-  )  # fmt: skip
-  files = done.stdout.splitlines()
-  assert {"Dockerfile", "requirements.txt", "serve.py"} <= {*files}
-  assert "run_pretraining.py" in files and not any(".venv" in f for f in files)

@@ -1,6 +1,5 @@
 """CORS, the access log, compressed bodies, and errors that only the log has."""
 
-import contextlib
 import gzip
 import json
 import os
@@ -47,9 +46,7 @@ READABLE = {"allow-origin": PAGE, "expose-headers": "Retry-After"}
 REQUESTS = [
   ("POST", PREDICT, BODY, 200),
   ("GET", "/models", None, 200),
-  ("POST", PREDICT, b"{", 400),
   ("POST", PREDICT, b" " * 20_000, 413),
-  ("POST", PREDICT, gzip.compress(BODY, mtime=0), 415),
   ("POST", "/models", b"", 405),
   ("POST", PREDICT, json.dumps({"signature_name": "broken"} | json.loads(BODY)),
    500),
@@ -64,9 +61,7 @@ def test_a_page_of_a_listed_origin_reads_answers_and_errors(
   assert result == (status, READABLE)
 
 
-@pytest.mark.parametrize(
-  "origin", [f"{PAGE}0", "https://a.example", "null", PAGE.upper(), "*", None]
-)
+@pytest.mark.parametrize("origin", [f"{PAGE}0", "null", "*", None])
 def test_a_page_of_an_unlisted_origin_cannot_read_answers(client, origin):
   headers = {"Origin": origin} if origin else {}
   assert _cors(client, "POST", PREDICT, BODY, **headers) == (200, {})
@@ -157,8 +152,6 @@ def _logged(capfd, number=1):
   ("method", "path", "body", "status"),
   [
     ("POST", PREDICT, BODY, 200),
-    ("POST", PREDICT, b"{", 400),
-    ("GET", "/", None, 200),
     ("GET", "/favicon.ico", None, 404),
     ("PUT", "/v1/models/t%6Fy", None, 400),
   ],
@@ -215,14 +208,12 @@ def test_a_log_line_has_the_milliseconds_until_the_answer(logged, capfd):
   assert 200 < float(line[5]) < 1000 * (time.monotonic() - begin) + 1
 
 
-@pytest.mark.parametrize("is_there", [False, True])
 def test_an_unwritable_standard_output_does_no_harm(
-  logged, monkeypatch, caplog, is_there
+  logged, monkeypatch, caplog
 ):
   with open(os.devnull) as unwritable:
-    monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
-    for _ in range(2):
-      assert logged.request("POST", PREDICT, BODY)[0] == 200
+    monkeypatch.setattr("sys.stdout", unwritable)
+    assert logged.request("POST", PREDICT, BODY)[0] == 200
     stand_in.wait_until(lambda: not logged.server.server_state.tasks)
   assert not caplog.records
 
@@ -232,11 +223,8 @@ def test_an_unwritable_standard_output_does_no_harm(
 ZIPPED = gzip.compress(BODY, mtime=0)
 
 
-NAMES = ("gzip", "GZIP", "x-gzip", "br", "zstd", "identity, gzip")
-
-
 @pytest.mark.parametrize(
-  ("encoding", "body"), [(None, ZIPPED), *((name, BODY) for name in NAMES)]
+  ("encoding", "body"), [(None, ZIPPED), ("GZIP", BODY), ("br", BODY)]
 )
 def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   headers = {"Content-Encoding": encoding} if encoding else {}
@@ -245,31 +233,17 @@ def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   assert (status, json.loads(answer)) == (415, {"error": message})
 
 
-@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_an_uncompressed_body_may_be_called_identity(client, encoding):
-  headers = {"Content-Encoding": encoding}
-  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
-
-
 @pytest.mark.parametrize(
-  "kind",
-  ["application/x-www-form-urlencoded", "text/plain", "application/json", ""],
+  ("name", "value"),
+  [
+    ("Content-Encoding", "Identity"),
+    ("Content-Encoding", ""),
+    ("Content-Type", "application/x-www-form-urlencoded"),  # of curl -d
+    ("Content-Type", ""),
+  ],
 )
-def test_json_of_any_content_type_is_read(client, kind):
-  headers = {"Content-Type": kind}  # curl -d sends the first kind
-  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
-
-
-def test_a_connection_stays_open_after_415(client):
-  with contextlib.closing(client.keep_alive()) as connection:
-    sockets = set()
-    for body, status in ((ZIPPED, 415), (BODY, 200)):
-      connection.request("POST", PREDICT, body)
-      sockets.add(connection.sock)
-      response = connection.getresponse()
-      response.read()
-      assert response.status == status
-  assert len(sockets) == 1
+def test_json_of_any_content_type_is_read(client, name, value):
+  assert client.request("POST", PREDICT, BODY, {name: value})[0] == 200
 
 
 # --- Paths -----------------------------------------------------------------
