@@ -85,11 +85,7 @@ class TensorFlowEngine(Batches):
         autograph=False,
         jit_compile=True,
       ).get_concrete_function(**specs)
-      try:
-        program(**{name: tf.zeros(shape, tf.int32) for name in specs})
-      except tf.errors.OpError as error:
-        logging.warning("no program for %s: %s", shape, first_line(str(error)))
-        return
+      program(**{name: tf.zeros(shape, tf.int32) for name in specs})
       self._programs[shape] = program
     logging.info("XLA compiled %d programs", len(self._programs))
 

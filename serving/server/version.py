@@ -199,7 +199,6 @@ class Workers:
         with self._changed:
           self._waiting.append(requests[0])
           self._changed.notify()
-      del requests  # frees memory before the next wait
 
   def _take(self) -> list[_Request] | None:
     """Waits for requests to answer jointly; None after `close`."""

@@ -74,23 +74,6 @@ def test_all_engines_give_the_same_answers(every_task, folders, tmp_path, name):
           tasks.assert_same(answer, other)
 
 
-@pytest.mark.slow
-def test_all_engines_give_the_same_next_sentence_probability(
-  every_task, folders, tmp_path
-):
-  model = savedmodel.text_model(every_task["masks"])
-  example = {"text": "a [MASK]", "text_pair": "b c"}
-  [expected] = model([example])
-  assert 0 < expected["is_next_probability"] < 1
-  with serving(model, tmp_path) as url:
-    for predict in predictors(folders["masks"], url).values():
-      [answer] = predict(["a [MASK]"], text_pair=["b c"])
-      tasks.assert_same(answer, expected)
-      assert "is_next" not in predict(["a [MASK]"])[0]
-      with pytest.raises(UserError, match=r"text=.*, and perhaps text_pair"):
-        predict(text_pair=["b"])
-
-
 def _row(*shape, **more):
   """Returns a row of ones; `more` adds or replaces inputs."""
   return dict.fromkeys(TOKENS, np.ones(shape, np.int32)) | more
@@ -216,21 +199,6 @@ def test_a_gpu_refuses_an_id_beyond_the_vocabulary(
     list(engine.run([_row(3, input_ids=np.full(3, size - 1))] * rows))
     with pytest.raises(UserError, match=f"has {size}: .* has {size} entries"):
       list(engine.run([_row(3), _row(3, input_ids=np.full(3, size))][-rows:]))
-
-
-def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
-  every_task, with_gpu, log
-):
-  engine = savedmodel.text_model(every_task["tagging"]).engine
-
-  def on_host(**inputs):
-    return tf.py_function(lambda ids: ids, [inputs["input_ids"]], tf.int32)
-
-  on_host.variables = engine._function.variables
-  engine._function = on_host
-  engine.warm_up()
-  assert not engine._programs
-  assert "no program for (1, 12): " in log.text
 
 
 def test_models_with_masked_positions_or_choices_have_no_compiled_programs(
@@ -431,11 +399,10 @@ def test_an_open_model_gives_the_same_answers_when_its_folder_changes(
   assert predict(["ab"] * 3) == expected * 3  # opens more interpreters
 
 
-@pytest.mark.parametrize("open_files", [tflite._OPEN_FILES, "/none"])
 def test_a_relative_path_stays_valid_in_another_working_directory(
-  folders, monkeypatch, open_files
+  folders, monkeypatch
 ):
-  monkeypatch.setattr(tflite, "_OPEN_FILES", open_files)
+  monkeypatch.setattr(tflite, "_OPEN_FILES", "/none")  # as on macOS
   monkeypatch.chdir(folders["tagging"])
   predict = Predictor(".", "litert")
   expected = predict(["ab"])
@@ -590,8 +557,6 @@ ANSWERS = [
   ((403, {"error": {"code": 7}}), RemoteError, "403, {'code': 7}"),
   ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
   ((200, b"<html>"), RemoteError, "/a did not answer with JSON"),
-  ((200, {"error": "x"}), RemoteError, NO_ANSWER),
-  ((200, []), RemoteError, NO_ANSWER),
   ((200, {"outputs": [[1], [1, 2]]}), RemoteError, NO_ANSWER),
 ]
 

@@ -1,7 +1,6 @@
 """SavedModels for raw text and for records; incomplete exports."""
 
 import json
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,14 @@ import tensorflow as tf
 
 from data import features
 from data.tokenization import FullTokenizer
-from modeling import models, tracing
 from serving import export, savedmodel
-from serving.answers import TextConfig, softmax
+from serving.answers import softmax
 from storage import files, tfrecord
 from storage.tfrecord import Schema
-from tasks.classification import answers as classification
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tests.serving import tasks
 from tests.serving.tasks import T
-from tests.training import toy
 
 NAME = "classification of pairs"
 TEXTS = [("a bc", "dede"), ("ab " * 9, ""), ("", "a bc")]
@@ -61,19 +57,6 @@ def test_a_savedmodel_has_three_signatures(calls, logits):
   np.testing.assert_allclose(
     answer["probabilities"], softmax(logits), atol=1e-5
   )
-
-
-@pytest.mark.parametrize("do_lower_case", [False, True])
-def test_the_graph_lower_cases_texts_only_with_do_lower_case(
-  every_task, do_lower_case
-):
-  tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
-  config = TextConfig(tokenizer, T, tasks.LABELS)
-  answers = classification.Answers(config, pairs=False)
-  served = every_task["classification"]._replace(answers=answers)
-  ask = export.Exported(served).functions["serving_default"]
-  lower, upper = ask(text=tf.constant(["ab", "AB"]))["probabilities"].numpy()
-  assert np.array_equal(lower, upper) == do_lower_case
 
 
 def test_an_export_has_the_files_to_encode_texts_and_decode_answers(saved):
@@ -215,39 +198,3 @@ def test_an_export_has_no_gradient_functions(fused, every_task, tmp_path):
   """TensorFlow never frees the gradient graphs of a loaded model."""
   export.save(str(tmp_path / "1"), every_task[NAME], ["savedmodel"])
   assert b"internal_grad_fn" not in (tmp_path / "1/saved_model.pb").read_bytes()
-
-
-def _without_gradient(config):
-  """Trains a new model for a step; returns the names of unused variables."""
-  step = toy.train_step(model=models.pretrainer(config))
-  step.train(iter(toy.batches(1)), tf.constant(1))
-  momenta = {k: v for k, v in toy.values(step.state).items() if "adam_m" in k}
-  assert len(momenta) == len(step.variables)
-  unused = [name for name, value in momenta.items() if not value.any()]
-  return [name for name in unused if toy.WITHOUT_EFFECT not in name]
-
-
-def test_threads_that_open_models_leave_a_training_all_its_gradients():
-  """Two threads trace models. The thread that begins first ends first."""
-  begun = threading.Barrier(3)
-  first, second = threading.Event(), threading.Event()
-
-  def trace(may_end):
-    def function(x):
-      begun.wait(60)
-      may_end.wait(60)
-      return {"y": x}
-
-    export.trace(function, {"x": tf.TensorSpec([])})
-
-  threads = [threading.Thread(target=trace, args=[e]) for e in (first, second)]
-  with tracing.mode(fused=True):
-    for thread in threads:
-      thread.start()
-    begun.wait(60)
-    unused = [_without_gradient(toy.config())]
-    for may_end, thread in zip((first, second), threads, strict=True):
-      may_end.set()
-      thread.join()
-    unused.append(_without_gradient(toy.config()))
-  assert unused == [[], []]

@@ -81,11 +81,3 @@ def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
         assert np.array_equal(result, value[0]), (output, row)
       else:
         np.testing.assert_allclose(result, value[0], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", IN_GRAPH)
-def test_an_empty_batch_has_empty_answers(exported, name):
-  ask = exported[name].functions["serving_default"]
-  specs = ask.structured_input_signature[1].items()
-  nothing = {k: tf.zeros([0, 2][: s.shape.rank], tf.string) for k, s in specs}
-  assert all(len(value) == 0 for value in ask(**nothing).values())

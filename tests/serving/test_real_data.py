@@ -13,11 +13,6 @@ from modeling import models
 from serving import export, savedmodel
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from tasks.classification import answers as classification
-from tasks.classification import examples as texts
-from tasks.classification import named_tasks
-from tasks.multiple_choice import answers as multiple_choice
-from tasks.multiple_choice import examples as choices
 from tasks.ner import answers as ner
 from tasks.ner import examples as sentences
 from tasks.squad import answers as squad
@@ -32,13 +27,8 @@ from tests.shared import DATASETS
 # Rows per data set; 0 means all.
 ROWS = int(os.environ.get("BERT_DATASETS_ROWS", "20"))
 T = 96
-MNLI = named_tasks.find("MNLI")
 LENGTHS = vars(WindowConfig(T, doc_stride=32, max_query_length=24))
 DECODING = vars(DecodingConfig(20, 30, version_2_with_negative=True))
-
-
-def _columns(rows, *names):
-  return {name: [getattr(row, name) for row in rows] for name in names}
 
 
 def _questions():
@@ -48,32 +38,17 @@ def _questions():
   return {"context": contexts, "question": [row.question for row in rows]}
 
 
-def _choices():
-  rows = choices.read_examples(f"{DATASETS}/codah/swag_layout/val.csv")
-  return _columns(rows, "sent1", "sent2") | {
-    "choices": [list(row.endings) for row in rows]
-  }
-
-
 def _sentences():
   path = f"{DATASETS}/wnut17/emerging.dev.conll"
   return {"tokens": [row.words for row in sentences.read_sentences(path)]}
 
 
-def _pairs():
-  folder = f"{DATASETS}/glue_data/MNLI"
-  return _columns(texts.read_examples(MNLI, folder, "dev"), "text_a", "text_b")
-
-
-PAIRS = partial(classification.Answers, pairs=True)
 SPANS = partial(
   squad.Answers, windows=LENGTHS, decoding=DECODING, dynamic_padding=True
 )
 # Columns, model, answers, labels.
 CASES = {
-  "MNLI": (_pairs, models.classifier, PAIRS, MNLI.labels),
   "WNUT-17": (_sentences, models.tagger, ner.Answers, TAGS),
-  "CODAH": (_choices, models.multiple_choice, multiple_choice.Answers, ()),
   "SQuAD 2.0": (_questions, models.span_labeler, SPANS, ()),
 }
 

@@ -38,25 +38,6 @@ def _read_all(connection):
   return data
 
 
-def _answer_to_drips(connection, data):
-  """Sends data slowly, byte by byte, and returns the response."""
-  stop = threading.Event()
-
-  def drip():
-    with contextlib.suppress(OSError):
-      for byte in data:
-        connection.sendall(bytes([byte]))
-        if stop.wait(0.05):
-          return
-
-  with ThreadPoolExecutor() as pool:
-    pool.submit(drip)
-    try:
-      return _read_all(connection)
-    finally:
-      stop.set()
-
-
 @pytest.mark.parametrize("start", [b"", HEAD])
 def test_a_connection_with_a_slow_request_head_is_closed(client, start):
   with client.connect() as connection:
@@ -65,12 +46,6 @@ def test_a_connection_with_a_slow_request_head_is_closed(client, start):
     assert _read_all(connection) == b""
     assert time.monotonic() - begin < 10
   assert client.ask({"instances": ["a"]})[0] == 200
-
-
-def test_a_connection_whose_request_head_comes_byte_by_byte_is_closed(client):
-  with client.connect() as connection:
-    data = HEAD + b"X: " + b"a" * 10_000
-    assert _answer_to_drips(connection, data) == b""
 
 
 def test_a_request_has_one_deadline_from_its_first_byte_on():
@@ -111,15 +86,6 @@ def test_a_slow_body_gets_408(client):
   assert b"connection: close" in answer
   message = b"the request did not come in time (read_timeout)"
   assert answer.endswith(b'{"error": "%s"}' % message)
-
-
-def test_a_connection_is_closed_after_its_answer_even_if_a_body_still_comes(
-  client,
-):
-  with client.connect() as connection:
-    connection.sendall(HEALTH + b"Content-Length: 9999\r\n\r\n")
-    answer = _answer_to_drips(connection, b"a" * 9999)
-    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 NO_HTTP = {
@@ -218,18 +184,6 @@ def test_a_stopping_server_answers_waiting_connections(turns):
       assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_a_draining_server_still_answers_on_an_idle_connection(client):
-  with client.connect() as connection:
-    time.sleep(0.05)
-    client.server._app.is_draining = True
-    # Load balancers send no requests to a server that is not ready.
-    assert client.request("GET", "/readyz")[0] == 503
-    connection.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"instances":["ab"]}')
-    answer = _read_all(connection)
-  assert answer.startswith(b"HTTP/1.1 200 ")
-  assert b"connection: close" in answer
-
-
 def test_a_stopping_server_still_answers_on_an_idle_connection(
   client, monkeypatch
 ):
@@ -238,6 +192,9 @@ def test_a_stopping_server_still_answers_on_an_idle_connection(
   with contextlib.closing(client.keep_alive()) as connection:
     connection.request("GET", "/healthz")
     assert connection.getresponse().read() == b"ok\n"
+    client.server._app.is_draining = True
+    # Load balancers send no requests to a server that is not ready.
+    assert client.request("GET", "/readyz")[0] == 503
     client.server.should_exit = True
     _wait_until_refused(client)
     connection.request("POST", PREDICT, b'{"instances": ["ab"]}')

@@ -173,7 +173,6 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
 
 
 ERRORS = [
-  (KeyError("x"), "'x'", True),
   (UserError("x\ny"), "x", False),
   (OSError("x"), "x", False),
   (MemoryError(), "MemoryError", True),
@@ -287,8 +286,3 @@ def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):
   model.poll()
   assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
   assert model.versions[0] is loaded
-  model.states = {3: ("AVAILABLE", "")}
-  for versions in ({3: model.versions[3]}, {}):  # `poll` may unload meanwhile
-    model.versions = versions
-    with pytest.raises(RestError, match=r"mrpc has no version 0\b"):
-      model.find(0)

@@ -1,10 +1,6 @@
 """Versions of models, and the queues of their workers."""
 
-import gc
-import shutil
 import threading
-import weakref
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +10,6 @@ from data.features import TOKENS
 from predictor import Predictor
 from serving.server import RestError
 from serving.server import version as module
-from serving.server.models import Model
 from serving.server.version import Closed, QueueFull, Spec, Version, Workers
 from tests.serving.server import stand_in
 
@@ -28,30 +23,6 @@ def _client(tmp_path_factory, folders):
   with stand_in.toy(folder, version=version) as client:
     client.predict = predict
     yield client
-
-
-def test_a_version_answers_until_it_is_replaced_if_its_folder_is_removed(
-  folders, tmp_path
-):
-  for number in (1, 2):
-    shutil.copytree(folders["tagging"], tmp_path / "toy" / f"{number}")
-  load = lambda path: Version(Predictor(path, "litert")._answer, 512)  # noqa: E731
-  model = Model("toy", f"{tmp_path}/toy", 1, load)
-  model.poll()
-  document = {"instances": [{"tokens": "ab"}] * 3}
-  with stand_in.running([model]) as client, ThreadPoolExecutor(4) as pool:
-    assert [*model.versions] == [2]
-    shutil.rmtree(tmp_path / "toy" / "2")
-    answers = []
-
-    def is_replaced():
-      answers.extend(pool.map(client.ask, [document] * 4))
-      return [*model.versions] == [1]
-
-    stand_in.wait_until(is_replaced)
-    answers.append(client.ask(document))
-  assert all(answer == answers[0] for answer in answers)
-  assert answers[0][0] == 200
 
 
 def _rows(*rows):
@@ -359,34 +330,6 @@ def test_close_refuses_new_requests_but_answers_waiting_requests(workers, busy):
     workers.submit(busy, ["b"])
   busy.gate.set()
   assert future.result(10) == ["A"]
-
-
-def test_the_size_of_each_batch_is_observed():
-  sizes = []
-  counter = SimpleNamespace(observe=sizes.append)
-  workers = Workers(capacity=8, number=1, sizes=counter)
-  workers.submit(list, ["a", "b"]).result(10)
-  workers.close()
-  assert sizes == [2]
-
-
-class _Text:
-  """A text that supports weak references."""
-
-
-def test_a_request_and_its_answer_are_freed_before_the_next_request():
-  workers = Workers(capacity=9, number=1, max_rows=4)
-  text = _Text()
-  held = weakref.ref(text)
-  workers.submit(list, [text]).result(10)  # answers with the text itself
-  del text
-
-  def is_freed():
-    gc.collect()
-    return held() is None
-
-  stand_in.wait_until(is_freed)
-  workers.close()
 
 
 def test_threads_end_when_workers_are_closed():
