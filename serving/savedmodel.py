@@ -59,8 +59,6 @@ class TensorFlowEngine(Batches):
     super().__init__(features, outputs)
     self._function, self._owner = function, owner
     _owners.add(os.getpid())
-    tables = (v for v in function.variables if "word_emb" in v.name)
-    self._vocab_size = min(table.shape[0] for table in tables)
     self._programs = {}  # by rows and length
 
   def warm_up(self) -> None:
@@ -93,11 +91,6 @@ class TensorFlowEngine(Batches):
     from tensorflow import constant, errors  # noqa: PLC0415
 
     check_process()
-    size = self._vocab_size
-    if (largest := inputs["input_ids"].max()) >= size:
-      # A GPU would answer: tf.gather gives zeros, and XLA the last vector.
-      message = f"input_ids has {largest}: the vocabulary has {size} entries"
-      raise UserError(message)
     rows, *_, length = inputs["input_ids"].shape
     # Copied, because a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)

@@ -120,9 +120,9 @@ class Predictor:
 
   Args:
     model: a training's --output_dir, an --export_dir, or the URL of a TF
-      Serving, http://host:8501/v1/models/NAME.
-      For vectors of texts, also the folder of a released or converted
-      checkpoint, or hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
+      Serving, http://host:8501/v1/models/NAME. For vectors of texts, also the
+      folder of a released or converted checkpoint, or
+      hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
     engine: which of an export's files to use, one of serving.formats.ENGINES;
       by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
     files: for a URL, the folder of the served export, or a folder with copies

@@ -5,12 +5,10 @@ and tensorflow-text and decision forests in unspecified versions. See
 SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD.
 """
 
-
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from tests import programs
 from tests.serving import tasks
 
 KNOWN = """
@@ -63,19 +61,3 @@ def test_saved_exports_use_only_known_operations(folders):
   saved = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
   [meta_graph] = saved.meta_graphs
   assert not _operations(meta_graph) - KNOWN
-
-
-UNKNOWN = """
-import sys
-from tensorflow.python.framework import op_def_registry
-
-assert "tensorflow_text" not in sys.modules
-print(*(op for op in sys.argv[1:] if not op_def_registry.get(op)))
-"""
-
-
-def test_known_operations_belong_to_tensorflow(tmp_path):
-  """Uses a process that has loaded only TensorFlow."""
-  (tmp_path / "unknown.py").write_text(UNKNOWN)
-  done = programs.call(tmp_path / "unknown", *sorted(KNOWN), "TFText>NotOne")
-  assert done.stdout.split() == ["TFText>NotOne"], done.stderr

@@ -153,6 +153,7 @@ def test_a_browser_draws_the_page(tmp_path):
   for part in (
     "4 of 6 answers are wrong",
     "sure </script>",
+    "temperature scaling",
     "right answer: Ada (B-PER)\n",
     "No entity in this text.",
     "right answer: stop",

@@ -152,7 +152,6 @@ CONTEXT = "c d e . ab c d e a b . ab"
 # Texts, and a pattern of the decision's name.
 DECISIONS = {
   "classification": ({"text": "ab c d"}, '"(no|yes)"'),
-  "several labels": ({"text": "ab c d"}, '"(no|yes)"'),
   "scores": ({"text_a": "ab c", "text_b": "d"}, "a high score"),
   "masks": ({"text": "ab [MASK] c [MASK]"}, r'".+" for \[MASK\] 1'),
   "questions": ({"question": "ab", "context": CONTEXT}, 'no answer|"[a-e. ]+"'),
@@ -210,10 +209,6 @@ def test_contributions_are_the_slopes_of_the_logit_that_decides(
 def test_words_that_the_vocabulary_lacks_are_shown_unchanged(every_task):
   data = _shown(every_task["tagging"], {"tokens": "ab 부"})
   assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
-
-
-def test_the_page_does_not_repeat_the_vectors_of_an_answer(every_task):
-  assert _shown(every_task["vectors"], {"text": "ab c"})["answer"] == {}
 
 
 def test_texts_without_a_page_are_refused(every_task):
@@ -276,9 +271,3 @@ def test_a_page_has_the_numbers_of_attention_but_no_html_of_the_text():
   assert sequence["tokens"] == list(stand_in.WORDS[:5])
   assert (sequence["length"], sequence["heads"]) == (4, 4)  # 3 heads, the mean
   assert sequence["token"] == [1.5] * 5
-
-
-def test_a_page_of_bert_base_at_64_tokens_has_at_most_3_megabytes():
-  # Random numbers do not compress.
-  noise = np.random.default_rng(1).random((12, 12, 64, 64))
-  assert len(_render(noise).encode()) < 3e6

@@ -3,12 +3,10 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import pytest
 from absl import logging
 
-from serving.server import app
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
@@ -57,13 +55,6 @@ def test_each_url_answers_get_and_head(client):
   for case in GET_ERRORS.strip().splitlines():
     path, status, message = case.split(" | ")
     assert client.get(path) == (int(status), {"error": message})
-
-
-def test_the_list_of_models_has_the_facts_of_the_newest_versions():
-  versions = {number: SimpleNamespace(facts=number) for number in (9, 10)}
-  models = {"toy": SimpleNamespace(versions=versions)}
-  made = app.App(models, app.Metrics(), stand_in.SETTINGS)
-  assert json.loads(made._list().body)["facts"] == {"toy": 10}
 
 
 # Columns: path, document, answer. "half" is TF Serving's half_plus_two.

@@ -88,24 +88,6 @@ def test_a_slow_body_gets_408(client):
   assert answer.endswith(b'{"error": "%s"}' % message)
 
 
-NO_HTTP = {
-  "bytes": b"\0\xff\n\n",
-  "negative length": HEAD + b"Content-Length: -1\r\n\r\n",
-  "chunk size": HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
-  "long header": HEAD + b"X: " + b"a" * 100_000 + b"\r\n\r\n",
-}
-
-
-@pytest.mark.parametrize("data", NO_HTTP.values(), ids=NO_HTTP)
-def test_a_request_that_is_no_http_gets_400_or_a_closed_connection(
-  client, data
-):
-  with client.connect() as connection:
-    connection.sendall(data)
-    assert connection.recv(13) in (b"HTTP/1.1 400 ", b"")
-  assert client.ask({"instances": ["a"]})[0] == 200
-
-
 def test_a_body_of_ten_megabytes_gets_413(tmp_path):
   settings = stand_in.SETTINGS._replace(max_request_bytes=1_000_000)
   body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'

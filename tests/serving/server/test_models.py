@@ -4,13 +4,11 @@ import re
 import threading
 import time
 import weakref
-from types import SimpleNamespace
 
 import pytest
 from absl import logging
 
 from serving.server import RestError, models
-from serving.server.app import Metrics
 from serving.server.models import Model
 from storage import UserError
 from tests.serving.server.stand_in import Version, wait_until
@@ -265,16 +263,6 @@ def test_a_broken_version_is_not_one_of_the_two_that_stay_loaded(folder, load):
   (folder / "12").mkdir()
   model.poll()
   assert sorted(model.versions) == [9, 12]
-
-
-def test_metrics_sum_the_queues_of_all_versions_and_name_the_newest_one(folder):
-  model = _model(folder, num_versions=2)
-  for number, queued in ((9, 2), (10, 3)):
-    workers = SimpleNamespace(queued=queued)
-    model.versions[number] = SimpleNamespace(workers=workers)
-  text = Metrics().text({"mrpc": model}).decode()
-  assert 'serving_version{model="mrpc"} 10.0' in text
-  assert 'serving_queue_texts{model="mrpc"} 5.0' in text
 
 
 def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):

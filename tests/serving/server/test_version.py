@@ -59,12 +59,6 @@ def test_an_input_that_the_model_refuses_gets_400(client, document, message):
   assert client.ask({"instances": ["ab c"]})[0] == 200
 
 
-def test_bytes_that_are_not_utf8_get_the_answer_of_predictor(client):
-  status, answer = client.ask({"instances": [{"b64": "/2EgYg=="}]})  # \xffa b
-  assert status == 200
-  assert answer["predictions"] == client.predict([b"\xffa b"])
-
-
 def test_lists_of_words_get_the_answers_of_predictor(client):
   texts = [["ab", "c."], "a (b), c", []]
   status, answer = client.ask({"instances": texts})
