@@ -21,7 +21,6 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag, required
-from runs import model_files
 from runs.trained_model import find_model
 from serving.answers import rename
 from storage import UserError, files
@@ -80,7 +79,7 @@ def _restore(settings: PageSettings):
 
   entry = checkpoint_files.run_of(settings.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
-    return _restore_pretrained(settings, entry["flags"])
+    return _restore_pretrained(settings.model)
   record = checkpoint_files.sibling_file(settings.model, run_json.NAME) or ""
   folder = os.path.dirname(record)
   served = restore(folder)
@@ -90,7 +89,7 @@ def _restore(settings: PageSettings):
   return served
 
 
-def _restore_pretrained(settings: PageSettings, trained_flags):
+def _restore_pretrained(model_path: str):
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel
@@ -98,13 +97,11 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
   from tasks.pretraining import answers
   from training import run_folder
 
-  files = find_model(settings.model)
+  files = find_model(model_path)
   path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
   text_config = TextConfig(tokenizer, config.max_position_embeddings)
   kinds = checkpoint_files.kinds_at(path)
   if "masked_lm" in kinds:
-    if tokenizer.special.mask in f"{settings.text} {settings.text_pair}":
-      model_files.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
   else:

@@ -3,7 +3,6 @@
 import threading
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from data.features import TOKENS
@@ -27,17 +26,6 @@ def _client(tmp_path_factory, folders):
 
 def _rows(*rows):
   return {"signature_name": "serving_features", "instances": [*rows]}
-
-
-def test_rows_get_the_outputs_of_the_engine(client):
-  same = {"input_mask": [1] * 3, "segment_ids": [0] * 3}
-  rows = [{"input_ids": [2, token, 3]} | same for token in (5, 6)]
-  status, answer = client.ask(_rows(*rows))
-  arrays = [{k: np.array(v, np.int32) for k, v in r.items()} for r in rows]
-  outputs = client.predict._answer.engine.run(arrays)
-  assert status == 200
-  for result, expected in zip(answer["predictions"], outputs, strict=True):
-    np.testing.assert_allclose(result, expected["logits"], atol=1e-6)
 
 
 ROW = dict.fromkeys(TOKENS, [1] * 3)
@@ -212,19 +200,6 @@ def test_only_requests_of_one_function_are_joined(workers, busy):
   busy.gate.set()
   assert [f.result(10) for f in futures] == [["A"]] * 3
   assert (busy.calls[1:], other.calls) == ([["a", "a"]], [["a"]])
-
-
-def test_two_workers_without_batches_run_two_requests_at_the_same_time():
-  workers = Workers(capacity=8, max_rows=1, number=2)
-  barrier = threading.Barrier(2)
-
-  def meet(examples):
-    barrier.wait(10)  # both calls run at the same time
-    return examples
-
-  futures = [workers.submit(meet, [text]) for text in "ab"]
-  assert [f.result(10) for f in futures] == [["a"], ["b"]]
-  workers.close()
 
 
 def test_a_full_queue_refuses_a_request(workers, busy):
