@@ -217,7 +217,7 @@ GPU_FILES = [
 def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
   monkeypatch, file, expected
 ):
-  def found(package=None, library=None, visible="0,1"):
+  def result(package=None, library=None, visible="0,1"):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("serving.formats.find_spec", lambda name: package)
     monkeypatch.setattr("serving.formats.find_library", lambda name: library)
@@ -225,11 +225,11 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
 
   paths = lambda pattern: fnmatch.filter([file], pattern)  # noqa: E731
   monkeypatch.setattr("glob.glob", paths)
-  assert found(library="libcudnn") is expected
-  assert found(package="nvidia/cudnn") is expected
-  assert found() is False  # TensorFlow would use the CPU
+  assert result(library="libcudnn") is expected
+  assert result(package="nvidia/cudnn") is expected
+  assert result() is False  # TensorFlow would use the CPU
   for visible in ("", "-1"):
-    assert found(library="libcudnn", visible=visible) is False
+    assert result(library="libcudnn", visible=visible) is False
 
 
 # --- Calls, with stand-ins for models --------------------------------------

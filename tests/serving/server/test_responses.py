@@ -43,7 +43,6 @@ ORIGINS = [
   (["http://localhost:3000", PAGE], PAGE, PAGE),
   ([PAGE], f"{PAGE}0", None),
   ([PAGE], "null", None),
-  ([PAGE], "*", None),
   (["*"], PAGE, "*"),
   ([], PAGE, None),
 ]
