@@ -293,9 +293,7 @@ def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   [
     (7, {"batch_size": 3}, [3, 3, 1]),
     (6, {"batch_size": 3}, [3, 3]),
-    (2, {"batch_size": 1}, [1, 1]),
     (600, {}, [256, 256, 88]),  # the default batch size is 256
-    (0, {}, []),
   ],
 )
 def test_batches_of_texts_are_answered_in_order(opened, number, given, sizes):

@@ -136,18 +136,10 @@ def test_a_second_text_may_be_missing_in_some_lines(call):
   assert _texts(call(Masks, lines=lines)) == [["a"], ["b", "c"], ["d"]]
 
 
-def test_lines_with_different_numbers_of_choices_make_one_batch(call):
-  rows = [{"sent1": "a", "sent2": "b", "choices": ["c"] * n} for n in (1, 2)]
-  answers = call(Choices, lines=[*map(json.dumps, rows)])
-  sizes = [(len(answer["texts"][0]), answer["size"]) for answer in answers]
-  assert sizes == [(1, 2), (2, 2)]
-
-
 @pytest.mark.parametrize(
   ("flags", "expected"),
   [
-    ([], ("auto", None, 30.0, {})),
-    (["--timeout=0"], ("auto", None, 0.0, {})),
+    (["--timeout=0.5"], ("auto", None, 0.5, {})),
     (["--engine=litert", "--files=~/f"], ("litert", "/ann/f", 30.0, {})),
     # An unset shell variable makes a value empty.
     (["--vocab_file=", "--files="], ("auto", None, 30.0, {})),

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from data.features import TOKENS
 from data.tokenization import FullTokenizer
-from modeling import losses
 from serving import answers as serving_answers
 from serving import savedmodel
 from serving.answers import TextConfig, TextModel, sigmoid, softmax, to_list
@@ -415,26 +414,6 @@ def test_an_empty_second_text_is_ignored(pair):
   logits = np.zeros([1, len(stand_in.WORDS)])
   outputs = {"masked_lm_logits": logits, "next_sentence_logits": logits[0, :2]}
   assert "is_next" not in model.decode(result, [outputs])
-
-
-def test_the_answer_is_next_agrees_with_the_metric_next_sentence_accuracy():
-  model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
-  random = np.random.default_rng(1)
-  pairs = random.normal(size=(20, 2)).astype(np.float32)
-  pairs[:2] = 0  # equally likely
-  labels = random.integers(2, size=(20, 1))
-  batch = {"next_sentence_labels": labels, "masked_lm_ids": labels}
-  batch["masked_lm_weights"] = np.zeros((20, 1))
-  words = np.zeros((20, 1, 4), np.float32)
-  outputs = {"next_sentence_logits": pairs, "masked_lm_logits": words}
-  metrics = losses.pretraining().metrics(outputs, batch)
-  right, _ = metrics["next_sentence_accuracy"]
-  texts = {"text": "a", "text_pair": "b"}
-  words = np.zeros((1, len(stand_in.WORDS)))
-  for logits, label, is_right in zip(pairs, labels, right, strict=True):
-    outputs = {"masked_lm_logits": words, "next_sentence_logits": logits}
-    answer = _decode(model, texts, **outputs)
-    assert (answer["is_next"] == (label[0] == 0)) == bool(is_right)
 
 
 def test_top_k_is_at_most_the_size_of_the_vocabulary(tmp_path):
