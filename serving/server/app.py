@@ -147,8 +147,8 @@ class App:
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = _of_json({"error": "internal error"}, 500)
-    # After 408 and 413 the rest of the body is still unread.
-    if self.is_draining or is_full or response.status in (408, 413):
+    # After 408 the rest of the body is still unread.
+    if self.is_draining or is_full or response.status == 408:
       response.headers["connection"] = "close"
     model = request["model"]  # "" for unknown models
     self._metrics.requests.labels(model, f"{response.status}").inc()

@@ -48,11 +48,9 @@ def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
   else:
     columns = _by_name(document["inputs"], needed)
     columns = {name: columns[name] for name in specs if name in columns}
-  for name in [*needed, *columns]:
-    if name not in columns or name not in specs:
-      problem = "unknown" if name in columns else "missing"
-      names = ", ".join(specs)
-      raise RestError(f'input "{name[:200]}" is {problem}: inputs are {names}')
+  if not {*needed} <= {*columns} <= {*specs}:
+    given = ", ".join(columns)[:200]
+    raise RestError(f"inputs are {', '.join(specs)}, and not {given}")
   values = [_read(k, column, specs[k]) for k, column in columns.items()]
   if len({*map(len, values)}) > 1:
     raise RestError("inputs have different numbers of rows")

@@ -92,8 +92,8 @@ def test_a_body_of_ten_megabytes_gets_413(tmp_path):
   settings = stand_in.SETTINGS._replace(max_request_bytes=1_000_000)
   body = b'{"instances": ["' + b"a" * 10_000_000 + b'"]}'
   with stand_in.toy(tmp_path, settings) as client:
-    status, headers, answer = client.request("POST", PREDICT, body)
-    assert (status, headers["connection"]) == (413, "close")
+    status, _, answer = client.request("POST", PREDICT, body)
+    assert status == 413
     assert b"more than 1000000 bytes (max_request_bytes)" in answer
     assert client.ask({"instances": ["a" * 900_000]})[0] == 200
 

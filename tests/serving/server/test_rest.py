@@ -92,8 +92,8 @@ named | {"instances": ["a"]} | inputs need their names: tag, signal, sensor
 named | {"inputs": ["a"]} | inputs need their names: tag, signal, sensor
 text | {"instances": [{"text": "a"}, "b"]} | row 1 has other inputs than row 0
 text | {"instances": [{"text": "a"}, {"text": "b", "more": 1}]} | row 1 has other inputs than row 0
-text | {"instances": [{"text": "a", "more": "b"}]} | input "more" is unknown: inputs are text
-named | {"instances": [{"tag": "a"}]} | input "signal" is missing: inputs are tag, signal, sensor
+text | {"instances": [{"text": "a", "more": "b"}]} | inputs are text, and not text, more
+named | {"instances": [{"tag": "a"}]} | inputs are tag, signal, sensor, and not tag
 text | {"instances": ["a", 5]} | text[1] is 5: give a text in UTF-8
 text | {"inputs": {"b64": "YQ=="}} | input "text" has to be a list
 text | {"inputs": [{"b64": 1}]} | {'b64': 1} has no base64 data
