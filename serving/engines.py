@@ -1,6 +1,7 @@
 """Base class of engines, which compute outputs for rows of token ids."""
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -12,6 +13,8 @@ from serving.answers import Engine, Outputs, Row
 # Tokens of a batch: enough to keep a CPU busy, few enough for its caches.
 _CPU_TOKENS = 1024
 _MIN_ROWS, _MAX_ROWS = 8, 32
+# TensorFlow and LiteRT say in a line what is wrong, then name the node.
+_NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 
 
 def batches(
@@ -69,7 +72,8 @@ class Batches(Engine):
 
 def first_line(message: str) -> str:
   """The line that says what is wrong, without TensorFlow's stack trace."""
-  return message.strip().split("\n")[0][:500]
+  node = _NODE.search(message)
+  return (node[1] if node else message.strip().split("\n")[0])[:500]
 
 
 def num_cores() -> int:
