@@ -39,8 +39,6 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
-    if do_lower_case not in (True, False):  # "False" would be true
-      raise UserError(f"do_lower_case={do_lower_case!r}: give True or False")
     self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
     self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 

@@ -31,7 +31,7 @@ from storage import Progress, UserError
 from tasks.open import Predictor
 
 __all__ = ["Predictor"]
-_input = partial(flag, None, text=True, repeated=True)
+_input = partial(flag, None, text=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,72 +58,50 @@ class PredictorSettings(Settings):
   vocab_file: str | None = flag(
     None, "For an --output_dir: the file, if it was moved."
   )
-  text: tuple[str, ...] | None = _input("The text, or the first of two.")
-  text_pair: tuple[str, ...] | None = _input("The second text.")
-  text_a: tuple[str, ...] | None = _input(
-    "First text of a pair, for run_classifier."
-  )
-  text_b: tuple[str, ...] | None = _input(
-    "Second text of a pair, for run_classifier."
-  )
-  tokens: tuple[str, ...] | None = _input("A text, for run_ner.")
-  question: tuple[str, ...] | None = _input("A question, for run_squad.")
-  context: tuple[str, ...] | None = _input(
+  text: str | None = _input("The text, or the first of two.")
+  text_pair: str | None = _input("The second text.")
+  text_a: str | None = _input("First text of a pair, for run_classifier.")
+  text_b: str | None = _input("Second text of a pair, for run_classifier.")
+  tokens: str | None = _input("A text, for run_ner.")
+  question: str | None = _input("A question, for run_squad.")
+  context: str | None = _input(
     "A text that may have the answer, for run_squad."
   )
-  sent1: tuple[str, ...] | None = _input("The first sentence, for run_swag.")
-  sent2: tuple[str, ...] | None = _input(
-    "The start of the second sentence, for run_swag."
-  )
+  sent1: str | None = _input("The first sentence, for run_swag.")
+  sent2: str | None = _input("The start of the second sentence, for run_swag.")
   choices: tuple[str, ...] | None = _input(
-    "An ending, for run_swag; repeat the flag."
+    "An ending, for run_swag; repeat the flag.", repeated=True
   )
 
   @property
   def texts(self) -> dict[str, str | tuple[str, ...]]:
     """Texts of the command line by input name; a tuple for --choices."""
     inputs = [f.name for f in flags_of(type(self)).values() if f.text]
-    given = {name: self[name] for name in inputs if self[name]}
-    return {k: v if k == "choices" else v[0] for k, v in given.items()}
-
-
-def check_flags(settings: PredictorSettings) -> None:
-  for name in settings.texts:
-    if name != "choices" and len(settings[name]) > 1:
-      raise UserError(
-        f"--{name} is given {len(settings[name])} times: give it once, or ask "
-        "several texts by lines of JSON on standard input"
-      )
+    return {name: self[name] for name in inputs if self[name]}
 
 
 def main(settings: PredictorSettings) -> None:
   moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
   options = settings.engine, settings.files or None, settings.timeout
+  predict = Predictor(settings.model, *options, **changes)
+  if settings.texts:
+    try:
+      rows = iter([answers.check(settings.texts, predict)])
+    except UserError as error:
+      message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
+      raise UserError(f"the command line: {message}") from None
+  else:
+    rows = answers.read_lines(sys.stdin.buffer, predict)
+  progress = Progress("answered", 0, "lines")
   try:
-    predict = Predictor(settings.model, *options, **changes)
-    if settings.texts:
-      try:
-        rows = iter([answers.check(settings.texts, predict)])
-      except UserError as error:
-        message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
-        raise UserError(f"the command line: {message}") from None
-    elif not sys.stdin:
-      raise UserError("standard input is closed: give a text by a flag")
-    else:
-      rows = answers.read_lines(sys.stdin.buffer, predict)
-    progress = Progress("answered", 0, "lines")
     for answer in answers.answer_rows(predict, rows, settings.batch_size):
       print(json.dumps(answer, ensure_ascii=False), flush=True)
       progress.add(1)
   except BrokenPipeError:  # a reader such as `head` has stopped
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)
-  except (UserError, OSError) as error:
-    if not str(error).startswith(settings.model):
-      raise
-    raise UserError(f"--model={error}") from None
 
 
 if __name__ == "__main__":
-  program.run(PredictorSettings, check_flags, main)
+  program.run(PredictorSettings, main)

@@ -21,10 +21,9 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag, required
-from runs import model_files
 from runs.trained_model import find_model
 from serving.answers import rename
-from storage import UserError, files, textfiles
+from storage import UserError, files
 from tasks.open import restore
 from training import checkpoint_files, run_json
 
@@ -56,9 +55,6 @@ class PageSettings(Settings):
 
 def check_flags(settings: PageSettings) -> None:
   check_output_file(settings.output_file, settings.overwrite)
-  for name in _INPUTS:
-    if textfiles.SURROGATE.search("".join(settings[name] or "")):
-      raise UserError(f"--{name} is not UTF-8: write it in this encoding")
   if not any(settings[name] for name in _INPUTS):
     raise UserError("nothing to show: give --text, or --question and --context")
   checkpoint_files.find_checkpoint(settings.model)
@@ -83,7 +79,7 @@ def _restore(settings: PageSettings):
 
   entry = checkpoint_files.run_of(settings.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
-    return _restore_pretrained(settings, entry["flags"])
+    return _restore_pretrained(settings.model)
   record = checkpoint_files.sibling_file(settings.model, run_json.NAME) or ""
   folder = os.path.dirname(record)
   served = restore(folder)
@@ -93,7 +89,7 @@ def _restore(settings: PageSettings):
   return served
 
 
-def _restore_pretrained(settings: PageSettings, trained_flags):
+def _restore_pretrained(model_path: str):
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel
@@ -101,13 +97,11 @@ def _restore_pretrained(settings: PageSettings, trained_flags):
   from tasks.pretraining import answers
   from training import run_folder
 
-  files = find_model(settings.model)
+  files = find_model(model_path)
   path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
   text_config = TextConfig(tokenizer, config.max_position_embeddings)
   kinds = checkpoint_files.kinds_at(path)
   if "masked_lm" in kinds:
-    if tokenizer.special.mask in f"{settings.text} {settings.text_pair}":
-      model_files.check_objective(trained_flags.get("objective"))
     model = models.pretrainer(config, "pretraining" in kinds)
     served = ServedModel(model, answers.Answers(text_config))
   else:
@@ -123,11 +117,10 @@ def _texts(settings: PageSettings, answers):
   names = {k: name for k, name in renamed.items() if name in answers.inputs}
   given = [flag for flag in _INPUTS if settings[flag]]
   texts = {names[flag]: settings[flag] for flag in given if flag in names}
-  wrong = [flag for flag in given if flag not in names]
-  if wrong or answers.inputs.keys() - answers.optional - texts.keys():
+  needed = answers.inputs.keys() - answers.optional
+  if len(texts) < len(given) or needed - texts.keys():
     takes = ", ".join(f"--{flag}" for flag in names)
-    more = f", not --{wrong[0]}" if wrong else ""
-    raise UserError(f"the model in {settings.model} takes {takes}{more}")
+    raise UserError(f"the model in {settings.model} takes {takes}")
   return texts
 
 

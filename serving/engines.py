@@ -56,18 +56,15 @@ class Batches(Engine):
     """See answers.Engine. Memory holds the outputs of few batches."""
     iterator = iter(rows)
     while part := list(islice(iterator, 4 * self.max_rows)):
-      yield from self._run_part(part)
-
-  def _run_part(self, rows: Sequence[Row]) -> list[Outputs]:
-    results: list[Outputs] = [{} for _ in rows]
-    for indices in batches(rows, self.max_tokens, self.max_rows):
-      outputs = self._call(answers.stack([rows[i] for i in indices]))
-      for number, index in enumerate(indices):
-        results[index] = {k: v[number] for k, v in outputs.items()}
-        for name, other in self._length_of.items():
-          length = len(rows[index][other])
-          results[index][name] = results[index][name][:length]
-    return results
+      results: list[Outputs] = [{} for _ in part]
+      for indices in batches(part, self.max_tokens, self.max_rows):
+        outputs = self._call(answers.stack([part[i] for i in indices]))
+        for number, index in enumerate(indices):
+          results[index] = {k: v[number] for k, v in outputs.items()}
+          for name, other in self._length_of.items():
+            length = len(part[index][other])
+            results[index][name] = results[index][name][:length]
+      yield from results
 
   def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
     raise NotImplementedError

@@ -128,13 +128,7 @@ def _parse(examples, model, seq_length):
     for name, value in model.input.items()
   }
   batch = tf.io.parse_example(examples, features)
-  # An empty batch needs a length, too.
-  extra = tf.cast(tf.equal(tf.size(examples), 0), tf.int32)
-  inputs = {}
-  for name, value in batch.items():
-    pads = [[0, 0], [0, extra]] + [[0, 0]] * (value.shape.rank - 2)
-    inputs[name] = tf.pad(tf.cast(value, tf.int32), pads)
-  return inputs
+  return {name: tf.cast(value, tf.int32) for name, value in batch.items()}
 
 
 # --- Files -----------------------------------------------------------------

@@ -48,14 +48,9 @@ _ROWS = (
 FORMATS = {row.name: row for row in _ROWS}
 _BY_ENGINE = {engine: row for row in _ROWS for engine in row.files}
 ENGINES = ("auto", *_BY_ENGINE)
-# An NVIDIA GPU has a device, or in WSL 2 the library of its driver, which is in
-# the second folder in containers. In WSL 2, GPUs of all makers are /dev/dxg.
-_GPU_FILES = (
-  "/dev/nvidia[0-9]*",
-  "/usr/lib/wsl/lib/libcuda.so*",
-  "/usr/lib/wsl/drivers/nv*/libcuda.so*",
-)
 FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
+# An NVIDIA GPU has a device, or in WSL 2 the library of its driver.
+_GPU_FILES = "/dev/nvidia[0-9]*", "/usr/lib/wsl/lib/libcuda.so*"
 
 
 def engines_of(folder: str, names: Collection[str]) -> list[str]:
@@ -69,13 +64,6 @@ def engines_of(folder: str, names: Collection[str]) -> list[str]:
 def load(folder: str, engine: str):
   row = _BY_ENGINE[engine]
   return row.module.load(os.path.join(folder, row.files[engine]))
-
-
-def of_file(path: str) -> Format | None:
-  """Format of a single file; None for folders and other files."""
-  extension = os.path.splitext(path)[1]
-  local = (row for row in _ROWS if row.is_local and os.path.isfile(path))
-  return next((row for row in local if extension == f".{row.name}"), None)
 
 
 def has_gpu() -> bool:

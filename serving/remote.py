@@ -4,7 +4,6 @@ import base64
 import contextlib
 import http.client
 import json
-import re
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,8 +13,6 @@ import numpy as np
 from serving.answers import SIGNATURE, Answers, TextModel
 from serving.engines import Batches, first_line
 from storage import UserError, setting
-
-_MAX_RESPONSE = 1 << 30  # bytes
 
 
 class RemoteError(OSError):
@@ -33,18 +30,14 @@ class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
   The URL may name a user and a password, as in https://user:password@host/....
-  Raises RemoteError after `timeout` seconds, UserError if SIGNATURE is missing.
+  Raises RemoteError after `timeout` seconds, or if SIGNATURE is missing.
   """
 
   def __init__(self, url: str, timeout: float = 30.0):
     self._timeout, self._login = timeout, ""
     self._open = urllib.request.build_opener(_NoRedirection).open
-    try:
-      url = url.removesuffix(":predict").rstrip("/")
-      parts = urllib.parse.urlsplit(url)
-    except ValueError as error:
-      text = "write special characters of a password as %XX"
-      raise UserError(f"the URL of the model: {error}; {text}") from None
+    url = url.removesuffix(":predict").rstrip("/")
+    parts = urllib.parse.urlsplit(url)
     login, _, host = parts.netloc.rpartition("@")
     self.url = parts._replace(netloc=host).geturl()
     if login:
@@ -53,15 +46,11 @@ class RemoteEngine(Batches):
     document = self._fetch("/metadata")
     try:
       signatures = document["metadata"]["signature_def"]["signature_def"]
-      signature = signatures.get(SIGNATURE)
-    except (KeyError, TypeError, AttributeError):
-      text = f"{self.url} is not a model of a TF Serving"
+      signature = signatures[SIGNATURE]
+      inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
+    except (KeyError, TypeError):
+      text = f"{self.url} is not an export of this project in a TF Serving"
       raise RemoteError(text) from None
-    if signature is None:
-      message = f"{self.url} has no signature {SIGNATURE}: let it serve an "
-      message += "export"
-      raise UserError(message)
-    inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
     super().__init__({k: len(v) - 1 for k, v in inputs.items()}, outputs)
 
   def _call(self, inputs):
@@ -72,33 +61,27 @@ class RemoteEngine(Batches):
       outputs = document["outputs"]
       if len(self.outputs) == 1:  # a single output has no name
         outputs = dict.fromkeys(self.outputs, outputs)
-      result = {name: np.array(outputs[name], "f4") for name in self.outputs}
-      [_] = {len(inputs["input_ids"]), *map(len, result.values())}
+      return {name: np.array(outputs[name], "f4") for name in self.outputs}
     except (KeyError, TypeError, ValueError):
       message = f"{self.url} answered something else than {SIGNATURE}"
       raise RemoteError(message) from None
-    return result
 
   def _fetch(self, path, body=None):
-    url = urllib.parse.quote(self.url + path, safe="%:/?&=[]@")
-    request = urllib.request.Request(url, body)
+    request = urllib.request.Request(self.url + path, body)
     if self._login:
       request.add_header("Authorization", f"Basic {self._login}")
     try:
       with self._open(request, timeout=self._timeout) as response:
-        return json.loads(response.read(_MAX_RESPONSE))
+        return json.load(response)
     except urllib.error.HTTPError as error:
-      if 300 <= error.code < 400:
-        target = urllib.parse.urljoin(url, error.headers.get("Location", ""))
-        target = re.sub("//.*@", "//", target).removesuffix("/")
-        text = f"{self.url} redirects to {target.removesuffix(path)}"
-        raise UserError(f"{text}: give the model's URL there") from None
-      text = error.read(1 << 16).decode("utf-8", "replace")
+      text = error.read().decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError):
         text = str(json.loads(text)["error"])  # some servers send an object
       message = first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self.url}: {message}") from None
+      if target := error.headers["Location"]:
+        message = f"give the URL to which this one redirects: {target}"
       raise RemoteError(f"{self.url}: {error.code}, {message}") from None
     except TimeoutError:
       limit = f"{self._timeout:g} s: raise {setting('timeout')}"
@@ -106,8 +89,8 @@ class RemoteEngine(Batches):
     except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"
-    except ValueError:  # no JSON
-      message = "is not a model of a TF Serving"
+    except ValueError:
+      message = "did not answer with JSON: is it the URL of a model?"
     raise RemoteError(f"{self.url} {message}")
 
 

@@ -93,7 +93,10 @@ def write(
   shown = sorted(wrong, key=badness, reverse=True)[:_MAX_SHOWN]
   data = {
     "facts": dict(facts),
-    "flags": {name: _flag(value) for name, value in flags.items()},
+    "flags": {
+      name: ",".join(map(str, v)) if isinstance(v, tuple) else str(v)
+      for name, v in flags.items()
+    },
     "curves": [*map(finite, curves)],
     "scores": finite(scores),
     "examples": len(judged),
@@ -125,11 +128,6 @@ def fill(name: str, data: Mapping) -> str:
   }
   frame = read(_PAGES / "frame.html")
   return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)
-
-
-def _flag(value) -> str:
-  """Writes a value as on a command line; a tuple has commas."""
-  return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _confusion(judged):

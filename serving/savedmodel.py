@@ -1,9 +1,9 @@
 """Writes SavedModels, and runs SavedModels with TensorFlow."""
 
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from itertools import product
 from threading import Thread
 
@@ -24,12 +24,16 @@ _owners = set[int]()  # IDs of the processes that opened a model
 
 
 def check_process() -> None:
-  """Raises UserError in a fork of a process in which TensorFlow has run."""
+  """Raises UserError without TensorFlow, or in a fork of a process with it."""
+  if not find_spec("tensorflow"):
+    raise UserError(
+      "this model needs TensorFlow: pip install -r requirements.txt; only an "
+      "export in the format tflite does not"
+    )
   if _owners - {os.getpid()}:  # TensorFlow would wait without end
     raise UserError(
       "this process was forked after a model was opened, which TensorFlow does "
-      "not survive: start processes by spawn, fork before a model is opened, "
-      "or use an export for LiteRT"
+      "not survive: start processes by spawn, or use an export for LiteRT"
     )
 
 
@@ -55,10 +59,6 @@ class TensorFlowEngine(Batches):
     super().__init__(features, outputs)
     self._function, self._owner = function, owner
     _owners.add(os.getpid())
-    names = " ".join(variable.name for variable in function.variables)
-    tables = (v for v in function.variables if "word_emb" in v.name)
-    self._vocab_size = min(table.shape[0] for table in tables)
-    self.num_layers = len({*re.findall(r"encoder/(layer_\d+)/", names)})
     self._programs = {}  # by rows and length
 
   def warm_up(self) -> None:
@@ -83,11 +83,7 @@ class TensorFlowEngine(Batches):
         autograph=False,
         jit_compile=True,
       ).get_concrete_function(**specs)
-      try:
-        program(**{name: tf.zeros(shape, tf.int32) for name in specs})
-      except tf.errors.OpError as error:
-        logging.warning("no program for %s: %s", shape, first_line(str(error)))
-        return
+      program(**{name: tf.zeros(shape, tf.int32) for name in specs})
       self._programs[shape] = program
     logging.info("XLA compiled %d programs", len(self._programs))
 
@@ -95,11 +91,6 @@ class TensorFlowEngine(Batches):
     from tensorflow import constant, errors  # noqa: PLC0415
 
     check_process()
-    size = self._vocab_size
-    if (largest := inputs["input_ids"].max()) >= size:
-      # A GPU would answer: tf.gather gives zeros, and XLA the last vector.
-      message = f"input_ids has {largest}: the vocabulary has {size} entries"
-      raise UserError(message)
     rows, *_, length = inputs["input_ids"].shape
     # Copied, because a thread may add programs.
     fitting = (x for x in [*self._programs] if x[0] >= rows and x[1] >= length)

@@ -6,7 +6,6 @@ import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 
@@ -17,7 +16,6 @@ from serving.engines import first_line, num_cores
 from serving.formats import FORMATS
 from storage import UserError, files, no_stderr, setting
 
-_MAX_ERRORS = 1 << 16  # characters of an interpreter's errors
 _MAX_COPIES = 1 << 29  # bytes of copied weights for each core
 _OPEN_FILES = "/proc/self/fd"  # names of open files, by descriptor
 _engines: weakref.WeakSet = weakref.WeakSet()
@@ -35,7 +33,10 @@ class LiteRtEngine(Engine):
   max_rows = 1
 
   def __init__(self, path: str):
-    self._file = _File(path)
+    descriptor = os.open(path, os.O_RDONLY)
+    weakref.finalize(self, os.close, descriptor)
+    # Threads open interpreters later, when the path may be gone or replaced.
+    self._file = os.path.abspath(path), descriptor
     self.name = f"LiteRT, {os.path.basename(path)}"
     cores = num_cores()
     with no_stderr():  # XNNPACK prints a line, once in a process
@@ -99,77 +100,36 @@ class LiteRtEngine(Engine):
         self._num_running -= 1
 
 
-class _File:
-  """A file at `path`, which `name` opens even if the path is gone or replaced.
-
-  Threads open interpreters later, and all need the same weights. Without /proc
-  the name is the absolute path.
-  """
-
-  def __init__(self, path):
-    self.path, self._absolute = path, os.path.abspath(path)
-    self._descriptor = os.open(path, os.O_RDONLY)
-    self._stat = os.fstat(self._descriptor)
-    weakref.finalize(self, _close, self._descriptor, self._stat)
-
-  @property
-  def name(self) -> str:
-    name = f"{_OPEN_FILES}/{self._descriptor}"
-    is_open = _is_open(self._descriptor, self._stat) and os.path.exists(name)
-    return name if is_open else self._absolute
-
-
-def _is_open(descriptor, stat):
-  """False if a daemon closed the descriptor, which may be another file now."""
-  with suppress(OSError):
-    return os.path.samestat(os.fstat(descriptor), stat)
-  return False
-
-
-def _close(descriptor, stat):
-  if _is_open(descriptor, stat):
-    os.close(descriptor)
-
-
 class _Interpreter:
-  """A LiteRT file as a function of a row, for one thread at a time.
-
-  The text of an error repeats all earlier errors. After many errors the file is
-  therefore loaded again.
-  """
+  """A LiteRT file as a function of a row, for one thread at a time."""
 
   def __init__(self, file, num_threads):
     self._load = partial(_open, file, num_threads)
     self.function = self._load()
-    self._errors = ""
-
-  def forget(self) -> None:
-    """Makes the next call load the file again, without freeing memory now."""
-    self._not_freed, self.function = self.function, None
 
   def __call__(self, row):
     if self.function is None:
-      self.function, self._errors = self._load(), ""
+      self.function = self._load()
     try:
       outputs = self.function(**{k: value[None] for k, value in row.items()})
     except (RuntimeError, ValueError) as error:
-      text, before = str(error), self._errors
-      if text.startswith(before):
-        self._errors = text
-      if len(text) > _MAX_ERRORS:
-        self.function, self._errors = self._load(), ""
-      raise UserError(first_line(text.removeprefix(before) or text)) from None
+      self.function = None  # it would repeat this error's text in later errors
+      raise UserError(first_line(str(error))) from None
     return {name: value[0] for name, value in outputs.items()}
 
 
 def _open(file, num_threads):
   from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
+  path, descriptor = file
+  name = f"{_OPEN_FILES}/{descriptor}"
+  if not os.path.exists(name):  # not Linux
+    name = path
   try:
-    interpreter = Interpreter(file.name, num_threads=num_threads)
+    interpreter = Interpreter(name, num_threads=num_threads)
     interpreter.allocate_tensors()
   except ValueError as error:
-    message = f"{file.path} is damaged, export it again: {error}"
+    message = f"{path} is damaged, export it again: {error}"
     raise UserError(message) from None
   return interpreter.get_signature_runner("serving_default")
 
@@ -177,7 +137,10 @@ def _open(file, num_threads):
 def _after_fork():
   """Makes a child process independent of threads that only its parent has."""
   for engine in list(_engines):
-    engine._alone.forget()  # a thread of the parent may have been in it
+    # A thread of the parent may have been in this interpreter. To free it would
+    # wait for its threads.
+    alone = engine._alone
+    alone.of_parent, alone.function = alone.function, None
     engine._start_threads()
 
 

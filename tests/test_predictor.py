@@ -47,30 +47,23 @@ def test_errors_name_wrong_inputs(pairs, tagger):
   check = functools.partial(check_texts, "choices")
   for message, call in (
     (both, lambda: pairs(["a"])),
-    (both, pairs),
     (both, lambda: pairs(text_a=["a"])),
     (r"takes tokens=\[...\]$", lambda: tagger(question=["a"])),
     (r"takes tokens=\[...\]$", lambda: tagger([], tokens=["a"])),
     ("tokens is 'a': give a list of texts", lambda: tagger("a")),
     (r"tokens\[1\] is nan: give a text", lambda: tagger(["a", float("nan")])),
-    ("tokens is 7: give a list of texts", lambda: tagger(7)),
     ("tokens is {'tokens': 'a'}: give a list", lambda: tagger({"tokens": "a"})),
-    ("tokens is {'a'}: give a list of texts", lambda: tagger({"a"})),
-    (r"tokens is array\('a'", lambda: tagger(np.array("a"))),
     # A data frame of one column has an array like this.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     ("length: .'text_a': 1,", lambda: pairs(text_a=["a"], text_b=["a", "b"])),
     (r"tokens\[1\]\[1\] is empty: give a w", lambda: tagger(["a", ["b", ""]])),
     (r"tokens\[0\]\[1\] is None: give a text", lambda: tagger([["b", None]])),
-    (r"tokens\[0\]\[0\] is \['b'\]: give a text", lambda: tagger([[["b"]]])),
     (r"text_a\[0\] is \['a'\]: ", lambda: pairs(text_a=[["a"]], text_b=[""])),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
-    (r"batch_size \['b'\] .* as in text_b=", lambda: tagger(["a"], ["b"])),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
     ("a list in choices is empty", lambda: check([["a"], []], 2)),
-    ("m is not a URL of a TF Serving", lambda: Predictor("m", files="")),
   ):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UserError, match=message):
       call()
 
 
@@ -100,12 +93,10 @@ def test_a_call_may_mix_texts_and_lists_of_words(tagger):
 
 WRONG_FOLDERS = {
   "nowhere": r"FileNotFoundError: .*/nowhere is not a folder: name an e",
-  "empty": r"UserError: no export and no run\.json in .*: name an export",
   "litert": r"UserError: .*/litert is not a complete export .cannot read .*/t",
   "export": r"UserError: .*/export is an export, .*: leave out top_k, or",
-  "versions": r"UserError: no export and .*: name .*/versions/20$",
-  "keras": r"UserError: .*/keras is an export for Keras: load it with Keras",
-  "hub": r"UserError: no export and .*/hub: convert it by conv",
+  "versions": r"UserError: .*/versions has no export .* \(such as FOLDER/1\)",
+  "hub": r"UserError: .*/hub has no export .* a folder that convert_checkpoin",
 }
 OPEN = """
 import sys
@@ -122,10 +113,8 @@ print("tensorflow" in sys.modules)
 def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
   tmp_path,
 ):
-  for name in "empty litert export versions/3 versions/20 keras hub".split():
+  for name in "litert export versions/3 hub".split():
     (tmp_path / name).mkdir(parents=True)
-  for name in ("model.keras", "vocab.txt"):
-    (tmp_path / "keras" / name).touch()
   (tmp_path / "litert" / "model_int8.tflite").touch()
   (tmp_path / "export" / "saved_model.pb").touch()
   (tmp_path / "hub" / "model.safetensors").touch()
@@ -165,9 +154,7 @@ def test_a_savedmodel_of_another_project_is_refused(folders, tmp_path):
 ENGINES = [
   (False, "auto", "model_float32.tflite"),
   (True, "auto", "TensorFlowEngine"),
-  (True, "litert", "model_float32.tflite"),
   (False, "savedmodel", "TensorFlowEngine"),
-  (False, "litert_int8", "model_int8.tflite"),
   (True, "litert_float16", "model_float16.tflite"),
 ]
 
@@ -191,74 +178,58 @@ def test_an_error_says_that_a_savedmodel_needs_tensorflow(folders, monkeypatch):
 
 @pytest.fixture(name="int8")
 def _int8(folders, tmp_path):
-  """Copies an export that has only the int8 model; returns the model's path."""
+  """Copies an export that has only the int8 model; returns the folder."""
   for file in folders["tagging"].iterdir():
     is_model = file.suffix in (".pb", ".tflite")
     if file.is_file() and (not is_model or file.name == "model_int8.tflite"):
       shutil.copy(file, tmp_path)
-  return tmp_path / "model_int8.tflite"
+  return tmp_path
 
 
 def test_a_missing_engine_is_reported(folders, int8):
   with pytest.raises(ValueError, match="no engine 'onnx': take one of auto, s"):
     Predictor(folders["tagging"], "onnx")
   with pytest.raises(ValueError, match="for litert_int8, not engine=litert"):
-    Predictor(int8.parent, "litert")
-  with pytest.raises(ValueError, match="is not the file of engine=litert: lea"):
     Predictor(int8, "litert")
 
 
 def test_a_pickled_predictor_opens_its_file_again_in_any_folder(
   int8, monkeypatch
 ):
-  [answer] = Predictor(int8.parent)(["ab c"])
-  monkeypatch.chdir(int8.parent)
-  predict = Predictor(int8.name, "litert_int8", warm_up=True)
-  assert predict(["ab c"]) == [answer]
+  [answer] = Predictor(int8)(["ab c"])
+  monkeypatch.chdir(int8)
+  predict = Predictor(".", "litert_int8", warm_up=True)
   monkeypatch.chdir("/")
   other = pickle.loads(pickle.dumps(predict))
   assert other._answer.engine.name == predict._answer.engine.name
   assert other(["ab c"]) == [answer]
 
 
-def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(monkeypatch):
-  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-  monkeypatch.setattr("glob.glob", lambda pattern: [])
-  assert gpu_is_visible() is False
-  gpu = ["/dev/nvidia0"]
-  monkeypatch.setattr("glob.glob", lambda pattern: fnmatch.filter(gpu, pattern))
-  monkeypatch.setattr("serving.formats.find_spec", lambda name: None)
-  monkeypatch.setattr("serving.formats.find_library", lambda name: None)
-  assert gpu_is_visible() is False  # TensorFlow would use the CPU
-  monkeypatch.setattr("serving.formats.find_library", lambda name: "libcudnn")
-  assert gpu_is_visible() is True
-  monkeypatch.setattr("serving.formats.find_spec", lambda name: "nvidia/cudnn")
-  monkeypatch.setattr("serving.formats.find_library", lambda name: None)
-  assert gpu_is_visible() is True
-  for visible, expected in (("0,1", True), ("", False), ("-1", False)):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert gpu_is_visible() is expected
-
-
 # In WSL 2, every GPU is /dev/dxg. NVIDIA's driver adds its library.
-WSL_FILES = [
+GPU_FILES = [
+  ("/dev/nvidia0", True),
   ("/dev/dxg", False),
-  ("/usr/lib/wsl/lib/libd3d12.so", False),
   ("/usr/lib/wsl/lib/libcuda.so.1", True),
-  ("/usr/lib/wsl/drivers/nvfrwi.inf_amd64_63d6/libcuda.so.1.1", True),
 ]
 
 
-@pytest.mark.parametrize(("file", "expected"), WSL_FILES)
-def test_a_gpu_in_wsl_is_visible_by_the_library_of_its_driver(
+@pytest.mark.parametrize(("file", "expected"), GPU_FILES)
+def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
   monkeypatch, file, expected
 ):
-  monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-  monkeypatch.setattr(
-    "glob.glob", lambda pattern: fnmatch.filter([file], pattern)
-  )
-  monkeypatch.setattr("serving.formats.find_spec", lambda name: "nvidia/cudnn")
-  assert gpu_is_visible() is expected
+  def result(package=None, library=None, visible="0,1"):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("serving.formats.find_spec", lambda name: package)
+    monkeypatch.setattr("serving.formats.find_library", lambda name: library)
+    return gpu_is_visible()
+
+  paths = lambda pattern: fnmatch.filter([file], pattern)  # noqa: E731
+  monkeypatch.setattr("glob.glob", paths)
+  assert result(library="libcudnn") is expected
+  assert result(package="nvidia/cudnn") is expected
+  assert result() is False  # TensorFlow would use the CPU
+  for visible in ("", "-1"):
+    assert result(library="libcudnn", visible=visible) is False
 
 
 # --- Calls, with stand-ins for models --------------------------------------
@@ -296,10 +267,9 @@ URL = "http://host:8501/v1/models/m"
 _FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
 _QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
-  (["m"], {}, [("folder", "m", "auto")]),
-  (["m", "litert"], {}, [("folder", "m", "litert")]),
-  (["m"], {"engine": "savedmodel"}, [("folder", "m", "savedmodel")]),
-  (["m"], _FALSE, [("folder", "m", "auto", _FALSE)]),  # false, but not left out
+  (["/m"], {}, [("folder", "/m", "auto")]),
+  (["/m", "litert"], {}, [("folder", "/m", "litert")]),
+  (["/m"], _FALSE, [("folder", "/m", "auto", _FALSE)]),  # but not left out
   ([URL], {"files": ""}, [("files", ""), ("url", URL, "answers", 30.0)]),
   ([URL], _QUICK, [("files", "f"), ("url", URL, "answers", 0.5)]),
 ]
@@ -323,9 +293,7 @@ def test_a_model_is_warmed_up_only_on_request(opened, given, number):
   [
     (7, {"batch_size": 3}, [3, 3, 1]),
     (6, {"batch_size": 3}, [3, 3]),
-    (2, {"batch_size": 1}, [1, 1]),
     (600, {}, [256, 256, 88]),  # the default batch size is 256
-    (0, {}, []),
   ],
 )
 def test_batches_of_texts_are_answered_in_order(opened, number, given, sizes):

@@ -42,7 +42,6 @@ def _run(argv):
   settings.define(kind, values)
   values(["predictor.py", *argv])
   args = settings.from_flags(kind, values)
-  predictor.check_flags(args)
   predictor.main(args)
 
 
@@ -60,13 +59,6 @@ def _call(monkeypatch, capsys):
   return call
 
 
-def test_a_closed_standard_input_is_reported(call, monkeypatch):
-  assert call(Single, "--text=x")  # `call` replaces open_model for `_run`, too.
-  monkeypatch.setattr("sys.stdin", None)
-  with pytest.raises(UserError, match="standard input is closed: give a text"):
-    _run(["--model=m"])
-
-
 def _texts(answers):
   return [answer["texts"] for answer in answers]
 
@@ -75,11 +67,9 @@ def _texts(answers):
   ("model", "argv", "texts"),
   [
     (Pairs, "--text_a=x --text_b=y", ["x", "y"]),
-    (Pairs, "--text=x --text_pair=y", ["x", "y"]),
     (Pairs, "--text_pair y --text x", ["x", "y"]),
     (Pairs, "--text_a=x --text_pair=y", ["x", "y"]),
     (Single, "--text=x~y", ["x y"]),
-    (Single, "--tokens=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
     (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOICE_TEXTS),
     # text and text_pair, as transformers calls them, become sent1 and sent2.
@@ -146,18 +136,10 @@ def test_a_second_text_may_be_missing_in_some_lines(call):
   assert _texts(call(Masks, lines=lines)) == [["a"], ["b", "c"], ["d"]]
 
 
-def test_lines_with_different_numbers_of_choices_make_one_batch(call):
-  rows = [{"sent1": "a", "sent2": "b", "choices": ["c"] * n} for n in (1, 2)]
-  answers = call(Choices, lines=[*map(json.dumps, rows)])
-  sizes = [(len(answer["texts"][0]), answer["size"]) for answer in answers]
-  assert sizes == [(1, 2), (2, 2)]
-
-
 @pytest.mark.parametrize(
   ("flags", "expected"),
   [
-    ([], ("auto", None, 30.0, {})),
-    (["--timeout=0"], ("auto", None, 0.0, {})),
+    (["--timeout=0.5"], ("auto", None, 0.5, {})),
     (["--engine=litert", "--files=~/f"], ("litert", "/ann/f", 30.0, {})),
     # An unset shell variable makes a value empty.
     (["--vocab_file=", "--files="], ("auto", None, 30.0, {})),
@@ -176,38 +158,23 @@ def test_flags_become_arguments_of_the_predictor(monkeypatch, flags, expected):
 
 
 @pytest.mark.parametrize(
-  ("model", "message"),
-  [
-    ("http://a/b", "http://a/b is a URL: name"),  # needs --files
-    ("/nowhere", "/nowhere is not a folder"),
-    ("http://a --engine=litert", "http://a is a URL: leave out engine"),
-    ("http://a --vocab_file=v", "http://a is a URL: leave out vocab_file"),
-    ("/a --files=f", "/a is not a URL of a TF Serving: leave out files"),
-  ],
+  "flags", ["", "--files=f --engine=litert", "--files=f --vocab_file=v"]
 )
-def test_an_error_names_a_model_that_cannot_be_opened(model, message):
-  with pytest.raises(UserError, match=f"^--model={message}"):
-    _run([*f"--model={model}".split(), "--text=x"])
-
-
-def test_an_error_about_a_url_does_not_show_its_password():
-  with pytest.raises(UserError, match=r"^http://a/b is a URL: name the folder"):
-    _run(["--model=http://ann:secret@a/b", "--text=x"])
+def test_a_url_needs_files_and_neither_an_engine_nor_other_flags(flags):
+  message = "^for a URL, give files, the folder of the served export, and nei"
+  with pytest.raises(UserError, match=message):
+    _run(["--model=http://ann:secret@a/b", *flags.split(), "--text=x"])
 
 
 @pytest.mark.parametrize(
   "lines, message",
   [
     (['{"tokens": "a"}', "A film."], "2 is not JSON: .*; put a text into dou"),
-    (['"a"', b'"\xff"'], "2 is not JSON: 'utf-8' .* byte; save it as UTF-8$"),
-    (['"a"'.encode("utf-16") + b"\n"], "1 is not JSON: .*; save it as UTF-8$"),
-    (["[" * 100_000], "1 is not JSON: maximum recursion depth"),
+    (['"a"'.encode("utf-16") + b"\n"], "1 is not JSON: .* lines as UTF-8$"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is not an object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
-    (['{"other": "a"}'], rf"1: {TAKES_TOKENS}, and no other"),
-    (['{"y": "a", "x": "b"}'], rf"1: {TAKES_TOKENS}, and no x, y"),
-    (['{"tokens": ["a"]}'], "1: tokens.*give a text"),
+    (['{"other": "a"}'], f"1: {TAKES_TOKENS}"),
   ],
 )
 def test_an_error_names_the_line_that_cannot_be_read(call, lines, message):
@@ -226,10 +193,8 @@ def test_lines_before_an_error_are_answered(call, capsys):
 @pytest.mark.parametrize(
   ("model", "flags", "message"),
   [
-    (Single, "--question=x --text_pair=y", "--tokens, and no question, text_p"),
-    (Single, "--text=\udcff", r"tokens.* is '\\udcff': give a text"),
+    (Single, "--question=x --text_pair=y", "takes --tokens"),
     (Pairs, "--text=x", "takes --text_a, --text_b"),
-    (Pairs, "--text=x --text_a=y --text_b=z", "--text_b, and no text$"),
   ],
 )
 def test_an_error_says_that_the_command_line_is_wrong(
@@ -237,11 +202,6 @@ def test_an_error_says_that_the_command_line_is_wrong(
 ):
   with pytest.raises(UserError, match=f"^the command line: .*{message}"):
     call(model, *flags.split())
-
-
-def test_a_repeated_text_flag_is_refused(call):
-  with pytest.raises(UserError, match="--tokens is given 2 times"):
-    call(Single, "--tokens=x", "--tokens=y")
 
 
 def test_the_program_ends_if_its_output_is_closed(call, monkeypatch):

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -23,15 +24,11 @@ from serving.server.version import Closed, QueueFull
 from storage import setting
 
 _URL = re.compile(
-  r"/v1/models/([^/:]+)(?:/versions/([0-9]+)|/labels/([^/:]+))?"
-  r"(?::(classify|regress|predict)|(/metadata))?",
+  r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?(?:(:predict)|(/metadata))?",
   re.IGNORECASE,
 )
-# A thread converts bodies of more bytes, and outputs of more values.
+# A thread writes outputs of more values.
 _LARGE = 1 << 15
-# The app reads too long a body up to this multiple of the limit, because a
-# client that cannot send its complete body may not see the answer.
-_READ_ANYWAY = 64
 _HERE = Path(__file__).parent
 _PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
 _PAGE_HEADERS = {
@@ -150,8 +147,8 @@ class App:
     except Exception:
       logging.exception("%s %r", request["method"], request["path"][:200])
       response = _of_json({"error": "internal error"}, 500)
-    # After 408 and 413 the rest of the body is still unread.
-    if self.is_draining or is_full or response.status in (408, 413):
+    # After 408 the rest of the body is still unread.
+    if self.is_draining or is_full or response.status == 408:
       response.headers["connection"] = "close"
     model = request["model"]  # "" for unknown models
     self._metrics.requests.labels(model, f"{response.status}").inc()
@@ -163,27 +160,24 @@ class App:
     if not path.lower().startswith("/v1/"):
       raise RestError("Not Found", 404)
     match = _URL.fullmatch(path)
-    methods = ("POST",) if match and match[4] else ("GET", "HEAD")
+    methods = ("POST",) if match and match[3] else ("GET", "HEAD")
     if not match or method not in methods:
       raise RestError(f"Malformed request: {method} {path[:200]}")
-    name, version, label, verb, metadata = match.groups()
+    name, version, predict, metadata = match.groups()
     name = unquote(name)
     model = self._models.get(name)
     request["model"] = name if model else ""
-    if label:
-      raise RestError(f"there is no version label {unquote(label)[:200]}")
-    if version and len(version) > 18:
-      raise RestError(f"{version[:200]} is too large for a version number")
     number = int(version) if version else None
-    if not verb:
+    if not predict:
       return self._status(model, name, number, metadata)
     body = await self._read(receive)
     encoding = dict(request["headers"]).get(b"content-encoding", b"").lower()
     if encoding not in (b"", b"identity") or body.startswith(b"\x1f\x8b"):
       message = "the body is compressed: send JSON without Content-Encoding"
       raise RestError(message, 415)
-    verb = verb.lower()
-    return await self._predict(model, name, number, verb, body, receive)
+    if not model:
+      raise RestError(f"there is no model {name}", 404)
+    return await self._predict(model, number, body, receive)
 
   def _status(self, model, name, number, metadata):
     if metadata and model:
@@ -205,24 +199,20 @@ class App:
       rows.append({"version": f"{each}", "state": state, "status": status})
     return _of_json({"model_version_status": rows})
 
-  async def _predict(self, model, name, number, method, body, receive):
-    document = await _convert(len(body), rest.parse, body)
-    if not model:
-      raise RestError(f"there is no model {name}", 404)
+  async def _predict(self, model, number, body, receive):
+    document = rest.parse(body)
     outputs = None
     while outputs is None:
       loaded = model.find(number)[1]
       signature = document.get("signature_name") or "serving_default"
       if not (specs := loaded.specs.get(signature)):
         raise RestError(f'the model has no signature "{signature[:200]}"')
-      if method != "predict":
-        raise RestError(f":{method} is not supported: use :predict")
-      examples = await _convert(len(body), rest.read_inputs, document, specs)
+      examples = rest.read_inputs(document, specs)
       with contextlib.suppress(Closed):  # `poll` unloaded this version
         outputs = await self._run(loaded, signature, examples, receive)
-    by_rows = "instances" in document
-    size = rest.num_values(outputs)
-    content = await _convert(size, rest.write_outputs, outputs, by_rows)
+    write = partial(rest.write_outputs, outputs, "instances" in document)
+    is_large = rest.num_values(outputs) >= _LARGE
+    content = await asyncio.to_thread(write) if is_large else write()
     return Response(200, content, {"content-type": "application/json"})
 
   async def _read(self, receive) -> bytes:
@@ -230,7 +220,8 @@ class App:
     body, size, is_more = bytearray(), 0, True
     try:
       async with asyncio.timeout(self._settings.read_timeout):
-        while is_more and size <= limit * _READ_ANYWAY:
+        # Reads all, because a client that is still sending sees no answer.
+        while is_more:
           message = await receive()
           if message["type"] == "http.disconnect":
             raise RestError("client closed request", 499)
@@ -271,13 +262,6 @@ class App:
       raise RestError(message, 504) from None
     finally:
       is_gone.cancel()
-
-
-async def _convert(size, function, *arguments):
-  """Calls a function, in a thread if `size` is large."""
-  if size < _LARGE:
-    return function(*arguments)
-  return await asyncio.to_thread(function, *arguments)
 
 
 # --- Responses -------------------------------------------------------------
@@ -330,5 +314,5 @@ def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
   now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
   request = f"{scope['method']} {path} HTTP/{scope['http_version']}"
   line = f'{client} - - [{now}] "{request}" {status} {size} {1e3 * seconds:.1f}'
-  with contextlib.suppress(OSError, AttributeError):  # sys.stdout may be None
+  with contextlib.suppress(OSError):
     os.write(sys.stdout.fileno(), f"{line}\n".encode())

@@ -68,7 +68,6 @@ class Model:
     self.states: dict[int, tuple[str, str]] = {}
     self.folder, self.num_versions, self._load = folder, num_versions, load
     self._retry: dict[int, float] = {}  # time of the next try, by version
-    self._folder_error = ""  # message of the last poll
 
   def find(self, number: int | None = None):
     """Returns a version's number and the version, by default the newest.
@@ -76,7 +75,7 @@ class Model:
     Raises RestError: 503 if the version is loading or, without a number, none
     is loaded; 404 if the number is unknown or this version cannot be loaded.
     """
-    states, versions = self.states, self.versions  # `_add` sets versions first
+    states, versions = self.states, self.versions  # `_has` sets versions first
     if number is None and versions:
       number = max(versions)
     if number in versions:
@@ -89,37 +88,30 @@ class Model:
     raise RestError(f"model {self.name} has no version {number}", 404)
 
   def poll(self) -> None:
-    before, self._folder_error = self._folder_error, ""
     try:
       folders = find_versions(self.folder)
     except Exception as error:  # depends on the file system
-      self._folder_error = first_line(str(error)) or type(error).__name__
-      if self._folder_error != before:  # log once, not at each poll
-        logging.error("%s: %s", self.name, self._folder_error)
+      message = f"{self.name}: {first_line(str(error))}"
+      logging.log_every_n_seconds(logging.ERROR, message, 60)
       return
     for number in {*self._retry} - {*folders}:  # broken versions that are gone
       del self._retry[number]
       self.states = {n: s for n, s in self.states.items() if n != number}
-    order = sorted(folders, reverse=True)
-    newest = {*order[: self.num_versions]}
-    for number in sorted(newest) + order[self.num_versions :]:
-      # An older version takes the place of one that cannot be loaded.
-      number_there = len({*folders} & {*self.versions})
-      is_wanted = number in newest or number_there < self.num_versions
-      is_due = time.monotonic() >= self._retry.get(number, 0)
-      if number not in self.versions and is_wanted and is_due:
-        self._add(number, folders[number])
-    loaded = sorted({*folders} & {*self.versions}, reverse=True)
-    if loaded := loaded[: self.num_versions]:  # otherwise old versions answer
-      for number in {*self.versions} - {*loaded}:
-        self._set_state(number, "UNLOADING")
-        workers = self.versions[number].workers
-        self.versions = {n: v for n, v in self.versions.items() if n != number}
-        workers.close()
-        gc.collect()  # frees the version's memory now
-        self._set_state(number, "END")
+    # An older version takes the place of one that cannot be loaded.
+    newest: list[int] = []
+    for number in sorted(folders, reverse=True):
+      if len(newest) < self.num_versions and self._has(number, folders[number]):
+        newest.append(number)
+    if newest:  # otherwise old versions answer
+      for number in {*self.versions} - {*newest}:
+        self._unload(number)
 
-  def _add(self, number, folder):
+  def _has(self, number, folder):
+    """True if a version is loaded. Loads it, or tries again after a minute."""
+    if number in self.versions:
+      return True
+    if time.monotonic() < self._retry.get(number, 0):
+      return False
     self._set_state(number, "LOADING")
     try:
       version = self._load(folder)
@@ -129,9 +121,18 @@ class Model:
       self._set_state(number, "END", message)
       if not isinstance(error, UserError | OSError):  # a defect
         logging.exception("%s, version %d", self.name, number)
-      return
+      return False
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
+    return True
+
+  def _unload(self, number):
+    self._set_state(number, "UNLOADING")
+    workers = self.versions[number].workers
+    self.versions = {n: v for n, v in self.versions.items() if n != number}
+    workers.close()
+    gc.collect()  # frees the version's memory now
+    self._set_state(number, "END")
 
   def _set_state(self, number, state, error=""):
     self.states = {**self.states, number: (state, error)}
@@ -144,7 +145,7 @@ def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   """Yields a thread that polls models every `seconds`; 0: it polls once."""
   stopped = Event()
   for model in models:
-    with contextlib.suppress(Exception):  # `poll` logs it
+    with contextlib.suppress(OSError):  # `poll` logs it
       numbers = sorted(find_versions(model.folder))[-model.num_versions :]
       model.states = dict.fromkeys(numbers, ("START", "")) | model.states
 

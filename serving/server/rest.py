@@ -5,6 +5,7 @@ Formats and statuses follow https://www.tensorflow.org/tfx/serving/api_rest.
 
 import base64
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,13 +17,6 @@ from serving.server.version import Spec
 from storage import UserError
 
 
-def _echo(value):
-  try:
-    return json.dumps(value, ensure_ascii=False)[:200]
-  except RecursionError:
-    return "..."
-
-
 def parse(body: bytes) -> dict:
   """Parses a request's body; raises RestError if it is not a JSON object."""
   try:
@@ -30,7 +24,7 @@ def parse(body: bytes) -> dict:
   except (ValueError, RecursionError) as error:  # no UTF-8, deep nesting, ...
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
-    raise RestError(f"a request is a JSON object, not {_echo(document)}")
+    raise RestError(f"a request is a JSON object, not {reprlib.repr(document)}")
   if not isinstance(document.get("signature_name"), str | None):
     raise RestError('"signature_name" has to be a text')
   return document
@@ -54,11 +48,9 @@ def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
   else:
     columns = _by_name(document["inputs"], needed)
     columns = {name: columns[name] for name in specs if name in columns}
-  for name in [*needed, *columns]:
-    if name not in columns or name not in specs:
-      problem = "unknown" if name in columns else "missing"
-      names = ", ".join(specs)
-      raise RestError(f'input "{name[:200]}" is {problem}: inputs are {names}')
+  if not {*needed} <= {*columns} <= {*specs}:
+    given = ", ".join(columns)[:200]
+    raise RestError(f"inputs are {', '.join(specs)}, and not {given}")
   values = [_read(k, column, specs[k]) for k, column in columns.items()]
   if len({*map(len, values)}) > 1:
     raise RestError("inputs have different numbers of rows")
@@ -84,25 +76,23 @@ def _read(name, column, spec):
   if not isinstance(column, list):
     raise RestError(f'input "{name}" has to be a list')
   if spec.dtype == "string":
+    texts = _decode(column, spec.rank + spec.takes_words)
     try:
-      texts = _decode(column, spec.rank + spec.takes_words)
       return check_texts(name, texts, spec.rank, spec.takes_words)
-    except RecursionError:
-      raise RestError(f'input "{name}" has too many lists in lists') from None
     except UserError as error:
       raise RestError(str(error)) from None
   for number, value in enumerate(column):
     try:
       array = np.array(value)
-    except (ValueError, RecursionError):  # lists of different lengths
+    except ValueError:  # lists of different lengths
       array = np.array("")
     limits = np.iinfo(spec.dtype)
     fits = array.dtype.kind in "iu" or not array.size
     fits = fits and np.all((array >= limits.min) & (array <= limits.max))
     if not fits or array.ndim != spec.rank - 1:
       raise RestError(
-        f"{name}[{number}] is {_echo(value)}: give {spec.dtype} in lists of "
-        f"equal lengths, nesting depth {spec.rank - 1}"
+        f"{name}[{number}] is {reprlib.repr(value)}: give {spec.dtype} in "
+        f"lists of equal lengths, nesting depth {spec.rank - 1}"
       )
   return column
 
@@ -116,7 +106,7 @@ def _decode(value, depth):
   try:
     content = base64.b64decode(value["b64"], validate=True)
   except (KeyError, TypeError, ValueError):
-    raise RestError(f"{_echo(value)} has no base64 data") from None
+    raise RestError(f"{reprlib.repr(value)} has no base64 data") from None
   return content.decode("utf-8", "replace")
 
 

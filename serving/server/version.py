@@ -1,7 +1,6 @@
 """A version of a model, and the threads that answer requests in order."""
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -22,8 +21,11 @@ from storage import UserError
 # Maps a list of examples to their answers, in order.
 Function = Callable[[Sequence[Any]], Iterable[Any]]
 Sizes = Histogram | None  # observes the number of examples of each batch
-_REFUSED = "the model refuses a row: an id is too large, or the row too long"
-_TURN = 4  # answers of a large request before a small request's turn
+_REFUSED = (
+  "the model refuses a row: give inputs of one length, at most the model's "
+  "maximum, ids of the vocabulary, and positions of tokens in the row"
+)
+_TURN = 4  # answers of a large request before another request's turn
 _DTYPES = {bool: "BOOL", int: "INT32", float: "FLOAT"}
 
 
@@ -52,7 +54,6 @@ class Version:
     self.facts = {
       "task": answers.task.replace("_", " "),
       "engine": engine.name,
-      "layers": getattr(engine, "num_layers", None),
       "max_seq_length": answers.config.max_seq_length,
       "labels": answers.config.labels,
     }
@@ -81,14 +82,14 @@ class Version:
 def _answer_rows(engine, rows: Sequence[Mapping]) -> Iterator[dict]:
   rows = [{n: np.asarray(v, np.int32) for n, v in r.items()} for r in rows]
   for row in rows:
-    shapes = {n: v.shape for n, v in row.items() if n != "masked_lm_positions"}
-    if len(set(shapes.values())) > 1 or 0 in shapes["input_ids"]:
-      raise RestError(f"inputs have other shapes, or are empty: {shapes}")
-    positions = row.get("masked_lm_positions", np.array([], np.int32))
-    if np.any((positions < 0) | (positions >= shapes["input_ids"][-1])):
-      raise RestError("masked_lm_positions beyond the tokens of a row")
-    if negative := [name for name, value in row.items() if np.any(value < 0)]:
-      raise RestError(f"{negative[0]} has a negative number: ids begin at 0")
+    shapes = {v.shape for n, v in row.items() if n != "masked_lm_positions"}
+    is_negative = any(np.any(value < 0) for value in row.values())
+    length = row["input_ids"].shape[-1]
+    is_outside = np.any(row.get("masked_lm_positions", np.int32(0)) >= length)
+    # LiteRT does not check these, and would read other memory. (An empty row is
+    # refused because 0 is outside of it.)
+    if len(shapes) > 1 or is_negative or is_outside:
+      raise RestError(_REFUSED)
   try:
     yield from engine.run(rows)
   except UserError as error:
@@ -148,10 +149,9 @@ class _Request:
 class Workers:
   """Runs `number` threads that answer the oldest request first.
 
-  After a few answers of a large request, a small request gets its turn, but
-  another large request waits until this one ends. A free worker batches new
-  requests for the same function, up to `max_rows` examples; `sizes` observes
-  each batch. At most `capacity` examples wait.
+  After a few answers of a large request, the next request gets its turn. A free
+  worker batches new requests for the same function, up to `max_rows` examples;
+  `sizes` observes each batch. At most `capacity` examples wait.
   """
 
   def __init__(
@@ -159,7 +159,7 @@ class Workers:
   ):
     self._capacity, self._max_rows, self._sizes = capacity, max_rows, sizes
     self._turn = _TURN if max_rows == 1 else 4 * max_rows
-    self._waiting: deque[_Request] = deque()
+    self._waiting: list[_Request] = []
     self._changed = threading.Condition()
     self._is_closed = False
     for _ in range(number):
@@ -190,20 +190,17 @@ class Workers:
       self._changed.notify_all()
 
   def _work(self):
-    is_turn = False  # of a small request
-    while (requests := self._take(is_turn)) is not None:
+    while (requests := self._take()) is not None:
       if self._sizes and not requests[0].left:
         self._sizes.observe(sum(len(r.examples) for r in requests))
-      is_turn = False
       if len(requests) > 1:
         _answer_jointly(requests)
-      elif is_turn := not _answer_some(requests[0], self._turn):
+      elif not _answer_some(requests[0], self._turn):
         with self._changed:
-          self._waiting.appendleft(requests[0])
+          self._waiting.append(requests[0])
           self._changed.notify()
-      del requests  # frees memory before the next wait
 
-  def _take(self, small_first: bool) -> list[_Request] | None:
+  def _take(self) -> list[_Request] | None:
     """Waits for requests to answer jointly; None after `close`."""
     with self._changed:
       # Nobody waits for the answer of a cancelled request.
@@ -213,24 +210,15 @@ class Workers:
         if self._is_closed:
           return None
         self._changed.wait()
-      small = (
-        r for r in waiting if not r.left and len(r.examples) <= self._turn
-      )
-      first = next(small, waiting[0]) if small_first else waiting[0]
-      waiting.remove(first)
+      first, *others = waiting
       requests, size = [first], len(first.examples)
-      self._waiting = deque()
-      for request in waiting:
-        joint_size = size + len(request.examples)
-        if (
-          joint_size <= self._max_rows
-          and request.function == first.function
-          and not (request.left or first.left)
-        ):
+      for request in others:
+        is_new = not (first.left or request.left)
+        fits = size + len(request.examples) <= self._max_rows
+        if is_new and fits and request.function == first.function:
           requests.append(request)
-          size = joint_size
-        else:
-          self._waiting.append(request)
+          size += len(request.examples)
+      self._waiting = [r for r in others if r not in requests]
       return requests
 
 

@@ -6,7 +6,6 @@ The page loads nothing, and shows texts as plain text.
 import base64
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,9 +25,7 @@ from serving.run_page import fill
 from storage import UserError
 
 _MAX_PADDING = 3  # positions of padding on the page
-_MAX_PROBS = 1 << 27  # attention probabilities of a page
-_UNLIMITED = 1 << 16  # more tokens than a text has
-_TOLERANCE = 1e-5  # between equal scores, which are sums of logits
+_TOLERANCE = 1e-5  # of a score, which is a sum of two logits
 
 
 class Sequence(NamedTuple):
@@ -65,7 +62,7 @@ class Internals(NamedTuple):
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
-  """Encodes texts; raises UserError if they are too long or have no word.
+  """Encodes texts; raises UserError if there is no word, or no page for them.
 
   Warns if many words become [UNK], for example in a decomposed (NFD) text.
   """
@@ -80,29 +77,13 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
   encoded = answers.encode(texts)
   if not encoded.rows:
     raise UserError("there is no word in the text")
-  shapes = [row["input_ids"].shape for row in encoded.rows]
-  tokens = shapes[0][-1]
+  tokens = encoded.rows[0]["input_ids"].shape[-1]
   for layer in served.model.layers:
     if isinstance(layer, TextWindows) and tokens > layer.size:
       raise UserError(
         f"the model would read the text's {tokens} tokens in windows of "
         f"{layer.size}: shorten it to one window"
       )
-  if len(shapes) == 1:  # without windows `encode` truncates
-    config = replace(answers.config, max_seq_length=_UNLIMITED)
-    [row, *_] = type(answers)(config, **answers.settings).encode(texts).rows
-    if (length := row["input_ids"].shape[-1]) > tokens:
-      raise UserError(
-        f"the text has {length} tokens with {special.cls} and {special.sep}, "
-        f"but {tokens} fit: shorten it"
-      )
-  config = served.model.get_layer("bert").config
-  heads = config.num_hidden_layers * config.num_attention_heads
-  if heads * sum(np.prod(s) * s[-1] for s in shapes) > _MAX_PROBS:
-    raise UserError(
-      f"{len(shapes)} windows of {tokens} tokens are too much for a page: "
-      "shorten the text"
-    )
   return encoded
 
 
@@ -126,7 +107,7 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
     filled = dict(_fill(served, encoded))
   seen = served.answers, encoded.rows, outputs, answer
   if "start_logits" in outputs[0]:
-    span = _find_span(*seen)
+    span = _find_span(outputs, answer["score"])
   decided, number, row, logits = _decide(*seen, span)
   if logits and len(encoders) == 1:  # two encoders have no common input
     values = _contributions(served.model, encoded.rows[row], logits)
@@ -188,25 +169,14 @@ def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
     yield name, served.answers.decode(encoded, [{"masked_lm_logits": logits}])
 
 
-def _find_span(answers, rows, outputs, answer) -> tuple[int, int, int] | None:
-  """Window, first and last token of an answer; [CLS] if the answer is empty.
-
-  If spans have the same score, the answer's word pieces decide.
-  """
-  tokenizer = answers.config.tokenizer
-  ids = tokenizer.ids(answer["answer"]) or [tokenizer.cls]
-  spans: list[tuple[int, int, int]] = []
+def _find_span(outputs, score: float) -> tuple[int, int, int] | None:
+  """Window, first and last token of the answer, which has this score."""
   for window, output in enumerate(outputs):
     sums = output["start_logits"][:, None] + output["end_logits"].astype(float)
-    is_score = np.triu(np.abs(sums - answer["score"]) < _TOLERANCE)
-    spans += [(window, int(i), int(j)) for i, j in np.argwhere(is_score)]
-
-  def distance(span):
-    window, first, last = span
-    span_ids = rows[window]["input_ids"][first : last + 1].tolist()
-    return span_ids != ids, last - first
-
-  return min(spans, key=distance, default=None)
+    is_score = np.triu(np.abs(sums - score) < _TOLERANCE)
+    for first, last in np.argwhere(is_score):
+      return window, int(first), int(last)
+  return None
 
 
 def _decide(answers, rows, outputs, answer, span):

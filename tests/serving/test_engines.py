@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import gc
 import http.server
 import json
 import os
@@ -13,6 +12,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,12 +46,6 @@ def serving(model, folder):
     yield f"http://127.0.0.1:{client.port}/v1/models/toy"
 
 
-def predictors(folder, url):
-  """Returns Predictors of an export and of a server, by name of the engine."""
-  local = {name: Predictor(folder, name) for name in ("savedmodel", "litert")}
-  return local | {"remote": Predictor(url, files=folder)}
-
-
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK))
 def test_all_engines_give_the_same_answers(every_task, folders, tmp_path, name):
   model = savedmodel.text_model(every_task[name])  # Keras
@@ -66,29 +60,12 @@ def test_all_engines_give_the_same_answers(every_task, folders, tmp_path, name):
       [*values] = other.values()  # REST sends a single value without its name
       named = answer if len(values) > 1 else dict.fromkeys(other, answer)
       tasks.assert_same(named, other)
-    for engine, predict in predictors(folders[name], url).items():
+    predictors = [Predictor(folders[name], k) for k in ("savedmodel", "litert")]
+    for predict in (*predictors, Predictor(url, files=folders[name])):
       for batch_size in (256, 1, 4):
         answers = predict(batch_size=batch_size, **columns)
         for answer, other in zip(answers, expected, strict=True):
-          print(engine)  # shown when the comparison fails
           tasks.assert_same(answer, other)
-
-
-@pytest.mark.slow
-def test_all_engines_give_the_same_next_sentence_probability(
-  every_task, folders, tmp_path
-):
-  model = savedmodel.text_model(every_task["masks"])
-  example = {"text": "a [MASK]", "text_pair": "b c"}
-  [expected] = model([example])
-  assert 0 < expected["is_next_probability"] < 1
-  with serving(model, tmp_path) as url:
-    for predict in predictors(folders["masks"], url).values():
-      [answer] = predict(["a [MASK]"], text_pair=["b c"])
-      tasks.assert_same(answer, expected)
-      assert "is_next" not in predict(["a [MASK]"])[0]
-      with pytest.raises(UserError, match=r"text=.*, and perhaps text_pair"):
-        predict(text_pair=["b"])
 
 
 def _row(*shape, **more):
@@ -151,13 +128,6 @@ def test_a_batch_returns_the_outputs_of_each_row_in_order():
   assert engine.shapes == [(4, 40)]
 
 
-def test_an_engine_obeys_its_limits_of_tokens_and_rows():
-  engine = _Sums()
-  engine.max_tokens, engine.max_rows = 1 << 15, 40
-  list(engine.run([_row(4, masked_lm_positions=np.arange(1))] * 50))
-  assert engine.shapes == [(40, 4), (10, 4)]
-
-
 @pytest.fixture(name="with_gpu")
 def _with_gpu(monkeypatch):
   """Makes TensorFlow list a GPU, and a Thread run its function in start()."""
@@ -168,11 +138,13 @@ def _with_gpu(monkeypatch):
 
 
 def test_a_gpu_gets_more_rows_per_batch_if_rows_are_short(every_task, with_gpu):
-  engine = savedmodel.text_model(every_task["masks"]).engine
-  given = engine.max_tokens, engine.max_rows  # 2**15 tokens, 512 rows
+  gpu = savedmodel.text_model(every_task["masks"]).engine
   for tokens, number in ((512, 64), (128, 256), (16, 512)):
-    batches = engines.batches([_row(tokens)] * 1024, *given)
-    assert {len(batch) for batch in batches} == {number}
+    engine = _Sums()
+    engine.max_tokens, engine.max_rows = gpu.max_tokens, gpu.max_rows
+    row = _row(tokens, masked_lm_positions=np.arange(1))
+    list(engine.run([row] * 1024))
+    assert engine.shapes == [(number, tokens)] * (1024 // number)
 
 
 def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
@@ -202,37 +174,6 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   assert calls == [(2, 4), (2, 12), (2, 8), (2, 12)]  # none for three rows
 
 
-def test_a_gpu_refuses_an_id_beyond_the_vocabulary(
-  every_task, with_gpu, monkeypatch
-):
-  """XLA would take the last vector, and TensorFlow on a GPU zeros."""
-  monkeypatch.setattr(savedmodel, "_FEW_ROWS", (1,))
-  served = every_task["tagging"]
-  engine = savedmodel.text_model(served).engine
-  engine.warm_up()
-  assert [*engine._programs] == [(1, 12)]
-  size = served.model.get_layer("bert").config.vocab_size
-  for rows in (1, 2):  # two rows have no program
-    list(engine.run([_row(3, input_ids=np.full(3, size - 1))] * rows))
-    with pytest.raises(UserError, match=f"has {size}: .* has {size} entries"):
-      list(engine.run([_row(3), _row(3, input_ids=np.full(3, size))][-rows:]))
-
-
-def test_a_model_that_xla_cannot_compile_has_no_compiled_programs(
-  every_task, with_gpu, log
-):
-  engine = savedmodel.text_model(every_task["tagging"]).engine
-
-  def on_host(**inputs):
-    return tf.py_function(lambda ids: ids, [inputs["input_ids"]], tf.int32)
-
-  on_host.variables = engine._function.variables
-  engine._function = on_host
-  engine.warm_up()
-  assert not engine._programs
-  assert "no program for (1, 12): " in log.text
-
-
 def test_models_with_masked_positions_or_choices_have_no_compiled_programs(
   every_task, with_gpu
 ):
@@ -259,6 +200,7 @@ class _Interpreter:
 
   def __init__(self, threads):
     self.threads, self.calls, self._busy = threads, 0, threading.Lock()
+    self.has_failed = False
 
   def get_input_details(self):
     return {"x": {"shape_signature": np.array([-1, -1])}}
@@ -268,15 +210,17 @@ class _Interpreter:
   def __call__(self, x):
     assert self._busy.acquire(blocking=False), "two threads in an interpreter"
     time.sleep(0.002)
+    assert not self.has_failed
     self.calls += 1
+    self.has_failed = (x < 0).any()
     self._busy.release()
-    if (x < 0).any():
+    if self.has_failed:
       raise ValueError("out of range")
     return {"x": 2 * x}
 
 
 @pytest.fixture(name="interpreters")
-def _interpreters(monkeypatch):
+def _interpreters(monkeypatch, tmp_path):
   """Returns the interpreters in loading order, with four cores."""
   loaded = []
 
@@ -284,7 +228,10 @@ def _interpreters(monkeypatch):
     loaded.append(_Interpreter(num_threads))
     return loaded[-1]
 
-  monkeypatch.setattr(tflite, "_File", lambda path: path)
+  monkeypatch.chdir(tmp_path)
+  Path("float16").mkdir()
+  for name in ("file", "float16/file", "model_float16.tflite"):
+    Path(name).touch()
   monkeypatch.setattr(tflite, "_open", load)
   monkeypatch.setattr("os.path.getsize", lambda file: 1)
   monkeypatch.setattr(tflite, "num_cores", lambda: 4)
@@ -342,52 +289,28 @@ def test_an_interpreter_computes_for_one_thread_at_a_time(interpreters):
   assert interpreters[0].calls == before + 1
 
 
-def test_an_error_does_not_repeat_the_error_of_an_earlier_row(monkeypatch):
-  loaded = []
-
-  def load(*_):
-    texts = []
-    loaded.append(texts)
-
-    def function(x):  # LiteRT repeats earlier errors
-      texts.append(f"error of {x[0]}\n")
-      raise ValueError("".join(texts))
-
-    return function
-
-  monkeypatch.setattr(tflite, "_open", load)
-  monkeypatch.setattr(tflite, "_MAX_ERRORS", 40)
-  interpreter = tflite._Interpreter("file", 1)
-  for value in (7, 7, 9, 9, 8):
-    with pytest.raises(UserError, match=f"^error of {value}$"):
-      interpreter({"x": np.array(value)})
-  assert [*map(len, loaded)] == [4, 1]  # 11 characters per error
-
-
 @pytest.mark.parametrize("megabytes", [1, 900])  # 900: one interpreter for all
-def test_a_refused_row_changes_no_later_answer(
+def test_a_refused_row_changes_no_later_answer_or_error(
   interpreters, monkeypatch, megabytes
 ):
   monkeypatch.setattr("os.path.getsize", lambda file: megabytes << 20)
   engine = LiteRtEngine("file")
   for values in ([-1], [-1, -1, 3]):
-    with pytest.raises(UserError, match="out of range"):
+    with pytest.raises(UserError, match=r"^out of range$"):
       list(engine.run(_numbers(*values)))
     server.wait_until(lambda: not engine._num_running)
-    before = interpreters[0].calls
     assert not engine._idle.locked()
-    assert _values(engine.run(_numbers(5))) == [10]  # on all cores
-    assert interpreters[0].calls == before + 1
+    # On all cores. An interpreter that has failed would repeat old errors.
+    assert _values(engine.run(_numbers(5))) == [10]
+    assert engine._alone.function.threads == 4
 
 
 # Size in MB, threads of the other interpreters, file. Copies of the weights may
 # take 4 * 512 MB: 400 MB leave room for four others, 600 MB for two.
 LARGE = [
   (400, [1] * 4, "float16/file"),
-  (500, [1] * 3, "file"),
   (600, [2] * 2, "file"),
   (150, [2] * 2, "model_float16.tflite"),  # 600 MB when unpacked
-  (700, [], "file"),
   (9000, [], "file"),
 ]
 
@@ -430,7 +353,6 @@ needs_proc = pytest.mark.skipif(
 FOLDER_CHANGES = """
 rm -r 1
 rm -r 1; cp -r {other} 1
-mv 1 .1
 ln -sfn {other} current
 """
 
@@ -450,48 +372,22 @@ def test_an_open_model_gives_the_same_answers_when_its_folder_changes(
   assert predict(["ab"] * 3) == expected * 3  # opens more interpreters
 
 
-@pytest.mark.parametrize("open_files", [tflite._OPEN_FILES, "/none"])
 def test_a_relative_path_stays_valid_in_another_working_directory(
-  folders, monkeypatch, open_files
+  folders, monkeypatch
 ):
-  monkeypatch.setattr(tflite, "_OPEN_FILES", open_files)
+  monkeypatch.setattr(tflite, "_OPEN_FILES", "/none")  # as on macOS
   monkeypatch.chdir(folders["tagging"])
-  predict = Predictor("model_float32.tflite")
+  predict = Predictor(".", "litert")
   expected = predict(["ab"])
   monkeypatch.chdir("/")
   assert predict(["ab"] * 3) == expected * 3
 
 
-@needs_proc
-def test_a_deleted_predictor_keeps_no_file_open(folders, tmp_path):
-  shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
-
-  def open_files():
-    gc.collect()
-    links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
-    paths = [os.readlink(link) for link in links if os.path.islink(link)]
-    return [path for path in paths if path.startswith(f"{tmp_path}/")]
-
-  predict = Predictor(tmp_path, "litert")
-  predict(["ab"] * 3)
-  assert {*open_files()} == {f"{tmp_path}/model_float32.tflite"}
-  del predict
-  # A thread that has answered a text may hold the model a moment longer.
-  server.wait_until(lambda: open_files() == [])
-  (tmp_path / "model_float32.tflite").write_text("[]")
-  with pytest.raises(UserError, match=f"^{tmp_path}/model_float32.tflite is"):
-    Predictor(tmp_path, "litert")
-  assert open_files() == []
-
-
 CORRUPT = r"""
 task.json | [] | task\.json.*export the model again
-task.json | { | task\.json.*export the model again
-task.json | {"task": "os"} | names the task 'os', which this version
-task.json | {"task": "../x"} | names the task '../x', which
-task.json | {"task": "ner", "x": 1} | other settings than this version
+task.json | {"task": "os"} | the task or a setting in task\.json
+task.json | {"task": "ner", "x": 1} | the task or a setting in task\.json
 model_float32.tflite | [] | model_float32.tflite is damaged, export
-tokenizer_config.json | | tokenizer_config.json.*export the model again
 tokenizer_config.json | {"do_lower_case": true} | 'model_max_length'.: export
 """
 
@@ -505,9 +401,7 @@ def test_a_corrupt_file_is_reported(folders, tmp_path, case):
     Predictor(tmp_path, "litert")
 
 
-@pytest.mark.parametrize(
-  "pattern", ["*.pb", "variables/*index", "variables/*0*"]
-)
+@pytest.mark.parametrize("pattern", ["*.pb", "variables/*0*"])
 def test_a_half_copied_savedmodel_is_reported(folders, tmp_path, pattern):
   shutil.copytree(folders["tagging"], tmp_path, dirs_exist_ok=True)
   for path in tmp_path.glob(pattern):
@@ -583,13 +477,13 @@ def test_rows_are_sent_as_columns_to_the_version_in_the_url(stub):
     return 200, {"outputs": {"start_logits": ids, "end_logits": ids}}
 
   stub.answer = answer
-  engine = RemoteEngine(f"{stub.url}é%C3/versions/3/")
+  engine = RemoteEngine(f"{stub.url}%C3%A9/versions/3/")
   assert engine.features == dict.fromkeys(TOKENS, 1)
   rows = [_row(n, input_ids=np.full(n, n)) for n in (1, 3, 2)]
   outputs = list(engine.run(rows))
   assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
   paths = [path.removeprefix("/v1/models/a") for path, _ in requests]
-  version = "%C3%A9%C3/versions/3"
+  version = "%C3%A9/versions/3"
   assert paths == [f"{version}/metadata", f"{version}:predict"]
   body = requests[1][1]
   assert body["signature_name"] == "serving_features"
@@ -602,47 +496,35 @@ def _answer_rows(stub, *answer):
   stub.answer = lambda path, body: answer if body else metadata
 
 
-def test_a_single_output_may_come_without_its_name(stub):
-  _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
-  url = f"{stub.url}:predict"  # as curl needs it
-  [outputs] = RemoteEngine(url).run([_row(1)])  # not cut to one label
-  assert outputs["logits"].tolist() == [0.25, 0.75]
-
-
 def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
   _answer_rows(stub, 200, {"outputs": [[0.25, 0.75]]})
   RemoteEngine(stub.url)
   url = stub.url.replace("http://", "http://ann:se%40cret@")
-  [_] = RemoteEngine(url).run([_row(1)])
+  [outputs] = RemoteEngine(f"{url}:predict").run([_row(1)])  # as curl needs it
+  # A single output has no name. It is not cut to one label.
+  assert outputs["logits"].tolist() == [0.25, 0.75]
   login = base64.b64encode(b"ann:se@cret").decode()
   assert stub.logins == [None, *[f"Basic {login}"] * 2]
   stub.answer = lambda *_: (401, b"")
   with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
     RemoteEngine(url)
   del stub.logins[:]
-  stub.answer = lambda path, _: (302, "/b/metadata")
-  target = stub.url.removesuffix("/v1/models/a") + "/b: give"
-  with pytest.raises(UserError, match=f"redirects to {target}"):
+  stub.answer = lambda path, _: (302, "https://b/v1")
+  with pytest.raises(RemoteError, match="to which this one redirects: https"):
     RemoteEngine(url)
   assert stub.logins == [f"Basic {login}"]  # none for the other URL
-  with pytest.raises(UserError, match=r"special characters of a password as %"):
-    RemoteEngine("http://ann:se[cret@localhost/v1/models/a")
 
 
 LATEST = "Servable not found for request: Latest"
-NO_MODEL = "is not a model of a TF Serving"
+NO_MODEL = "is not an export of this project"
 NO_ANSWER = "/a answered something else than serving_features"
 ANSWERS = [
   ((404, {"error": LATEST}), RemoteError, f"404, {LATEST}"),
-  ((503, {"error": "queue is full"}), RemoteError, "503, queue is full"),
   ((500, b"<html>\nbusy"), RemoteError, "500, <html>"),
   ((502, b""), RemoteError, "502, Bad Gateway"),
   ((403, {"error": {"code": 7}}), RemoteError, "403, {'code': 7}"),
   ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
-  ((200, b"<html>"), RemoteError, NO_MODEL),
-  ((200, {"error": "x"}), RemoteError, NO_ANSWER),
-  ((200, []), RemoteError, NO_ANSWER),
-  ((200, {"outputs": []}), RemoteError, NO_ANSWER),
+  ((200, b"<html>"), RemoteError, "/a did not answer with JSON"),
   ((200, {"outputs": [[1], [1, 2]]}), RemoteError, NO_ANSWER),
 ]
 
@@ -657,18 +539,16 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
 
 NO_SIGNATURE = {"metadata": {"signature_def": {"signature_def": {}}}}
 METADATA = [
-  ((404, {"error": LATEST}), f"404, {LATEST}"),
   ((400, {"error": "no label"}), "a: 400, no label"),  # no row was sent yet
   ((200, []), NO_MODEL),
-  ((200, {"metadata": {}}), NO_MODEL),
-  ((200, NO_SIGNATURE), "has no signature serving_features: let it serve"),
+  ((200, NO_SIGNATURE), NO_MODEL),
 ]
 
 
 @pytest.mark.parametrize(("answer", "message"), METADATA)
 def test_a_url_without_a_model_is_reported(stub, answer, message):
   stub.answer = lambda path, body: answer
-  with pytest.raises((RemoteError, UserError), match=message):
+  with pytest.raises(RemoteError, match=message):
     RemoteEngine(stub.url)
 
 
@@ -697,12 +577,8 @@ def test_a_server_that_is_late_or_unreachable_is_reported(stub, folders):
     Predictor(stub.url, files=folders["tagging"], timeout=0.1)
   assert time.monotonic() - begin < 10
   late.set()
-  with pytest.raises(RemoteError, match="cannot be reached: nonnumeric port"):
-    RemoteEngine("http://127.0.0.1:85x1/v1/models/a")
   with pytest.raises(RemoteError, match=r"cannot be reached: .*refused"):
     Predictor("http://127.0.0.1:9/v1/models/a", files=folders["tagging"])
-  with pytest.raises(UserError, match="timeout 0 must be more than 0"):
-    Predictor(stub.url, timeout=0.0)
 
 
 def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
@@ -716,7 +592,7 @@ def test_only_litert_answers_after_a_fork(folders, tmp_path, monkeypatch):
     lambda: Predictor(folders["tagging"], "savedmodel"),
     lambda: Predictor(tmp_path),
   ):
-    with pytest.raises(UserError, match="spawn, fork before a model is opened"):
+    with pytest.raises(UserError, match="start processes by spawn, or use"):
       call()
   [other] = Predictor(folders["tagging"], "litert")(["ab"])
   assert other.keys() == answer.keys()
@@ -735,10 +611,9 @@ def work(_=None):
 
 predict = Predictor(sys.argv[1], "litert")
 answers = work()
-if sys.argv[2] == "busy":
-  endless = lambda: [predict(["ab"]) for _ in iter(int, 1)]
-  threading.Thread(target=endless, daemon=True).start()
-  time.sleep(0.1)
+endless = lambda: [predict(["ab"]) for _ in iter(int, 1)]
+threading.Thread(target=endless, daemon=True).start()
+time.sleep(0.1)
 for _ in range(4):
   if not os.fork():
     signal.alarm(20)
@@ -755,27 +630,9 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize("parent", ["idle", "busy"])
-def test_litert_answers_in_threads_of_a_forked_process(folders, parent):
-  script = ["-c", _FORK, folders["tagging"], parent]
-  done = programs.python(script, timeout=120)
+def test_litert_answers_in_threads_of_a_forked_process(folders):
+  done = programs.python(["-c", _FORK, folders["tagging"]], timeout=120)
   assert done.returncode == 0, done.stderr
-
-
-# A daemon closes all descriptors when it starts.
-def test_a_descriptor_of_another_file_is_neither_read_nor_closed(
-  folders, tmp_path
-):
-  predict = Predictor(folders["tagging"], "litert")
-  [answer] = predict(["ab"])
-  number = predict._answer.engine._file._descriptor
-  with open(tmp_path / "log", "w") as log:
-    os.dup2(log.fileno(), number)  # closes the model's file
-    assert predict(["ab", "ab"]) == [answer] * 2
-    del predict
-    gc.collect()
-  os.write(number, b"still open")
-  os.close(number)
 
 
 def test_a_served_model_leaves_gpu_memory_to_other_processes(

@@ -1,6 +1,5 @@
 """LiteRT and Keras exports give the model's outputs. The docs list formats."""
 
-import inspect
 import json
 from dataclasses import replace
 
@@ -151,21 +150,11 @@ def test_a_loaded_lstm_still_runs_on_any_device():
 # --- The table of formats -------------------------------------------------
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_each_export_format_has_a_module_and_a_line_in_the_docs(name):
-  row = FORMATS[name]
-  assert [*inspect.signature(row.module.save).parameters] == [
-    "folder", "served"
-  ]  # fmt: skip
-  if row.files:
-    assert [*inspect.signature(row.module.load).parameters] == ["path"]
-  text = (programs.ROOT / "docs/serving.md").read_text()
-  assert f"\n| `{name}` |" in text
-  assert all(f"`{file}`" in text for file in row.files.values())
-
-
 def test_help_and_docs_name_each_format_and_engine():
   done = programs.python(["run_ner.py", "--help"])
-  assert all(f"{name}:" in done.stdout for name in FORMATS)
   text = (programs.ROOT / "docs/serving.md").read_text()
+  for name, row in FORMATS.items():
+    assert f"{name}:" in done.stdout and f"\n| `{name}` |" in text
+    assert all(f"`{file}`" in text for file in row.files.values())
+    assert callable(row.module.save)
   assert all(f'"{engine}"' in text for engine in ENGINES if engine != "auto")

@@ -13,23 +13,16 @@ from tests.serving import tasks
 HOSTILE = {
   "nothing": b"",
   "blanks": b" \t\r\n\x0b\x0c \xc2\xa0\xe2\x80\xa8 ",
-  "NUL": b"\0",
-  "NUL inside": b"a\0b \0 c",
+  "NUL": b"a\0b \0 c",
   "characters that are removed": "\u200b\ufffd\u0301".encode(),
   "bytes": bytes(range(256)),
-  "half a character": b"a \xe4\xbd",
   "surrogates": b"\xed\xa0\x80\xed\xb0\x80",
-  "a mask": b"[MASK]",
   "masks": b"[MASK]" * 2000,
   "special tokens": b"[CLS] [SEP] [PAD] [UNK] ##a",
-  "a bar": b" ||| ",
   "bars": b"||| ||| ||| |||",
-  "one word": b"a" * 10_000,
   "one mark": b"!" * 10_000,
-  "one accent": "\u0301".encode() * 10_000,
   "a word of 1 MB": b"abcde" * 200_000,
   "long words of 1 MB": (b"abcde" * 1000 + b" ") * 200,
-  "blanks of 1 MB": b" " * 1_000_000,
 }
 QUICK = ("classification of pairs", "tagging")
 IN_GRAPH = tasks.slow_but(QUICK, tasks.IN_GRAPH)
@@ -88,11 +81,3 @@ def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
         assert np.array_equal(result, value[0]), (output, row)
       else:
         np.testing.assert_allclose(result, value[0], atol=1e-4)
-
-
-@pytest.mark.parametrize("name", IN_GRAPH)
-def test_an_empty_batch_has_empty_answers(exported, name):
-  ask = exported[name].functions["serving_default"]
-  specs = ask.structured_input_signature[1].items()
-  nothing = {k: tf.zeros([0, 2][: s.shape.rank], tf.string) for k, s in specs}
-  assert all(len(value) == 0 for value in ask(**nothing).values())

@@ -5,17 +5,10 @@ and tensorflow-text and decision forests in unspecified versions. See
 SUPPORTED_TENSORFLOW_OPS in tensorflow_serving/model_servers/BUILD.
 """
 
-import sys
-
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-from modeling import models
-from serving import export
-from serving.export import ServedModel
-from tasks.ner import answers as ner
-from tests import programs
 from tests.serving import tasks
 
 KNOWN = """
@@ -68,35 +61,3 @@ def test_saved_exports_use_only_known_operations(folders):
   saved = SavedModel.FromString((folder / "saved_model.pb").read_bytes())
   [meta_graph] = saved.meta_graphs
   assert not _operations(meta_graph) - KNOWN
-
-
-UNKNOWN = """
-import sys
-from tensorflow.python.framework import op_def_registry
-
-assert "tensorflow_text" not in sys.modules
-print(*(op for op in sys.argv[1:] if not op_def_registry.get(op)))
-"""
-
-
-def test_known_operations_belong_to_tensorflow(tmp_path):
-  """Uses a process that has loaded only TensorFlow."""
-  (tmp_path / "unknown.py").write_text(UNKNOWN)
-  done = programs.call(tmp_path / "unknown", *sorted(KNOWN), "TFText>NotOne")
-  assert done.stdout.split() == ["TFText>NotOne"], done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("any_device", [True, False])
-def test_an_lstm_for_any_device_has_no_cudnn_operations(
-  monkeypatch, any_device
-):
-  module = "keras.src.backend.tensorflow.rnn"
-  # `rnn` in the package is a function, which hides the module.
-  monkeypatch.setattr(sys.modules[module], "_is_gpu_available", lambda: True)
-  settings = (tasks.CONFIG, 3, "last", 4)
-  model = models.feature_based_tagger(*settings, any_device=any_device)
-  answers = ner.Answers(tasks.text_config(("a", "b", "c")))
-  functions = export.Exported(ServedModel(model, answers)).functions
-  result = _operations_of(functions["serving_features"])
-  assert any(op.startswith("Cudnn") for op in result) != any_device

@@ -14,7 +14,6 @@ from storage import UserError
 from tests import programs
 from tests.serving import stand_in, tasks
 from tests.serving.tasks import CONFIG, T
-from tests.tasks.test_answers import check_row
 
 TEXTS = ["ab c.", "", "abcde " * 7, "e e . d"]
 ENDINGS = [["b", "c d", "."], ["", "a", "aa"], ["e", "e", "a b"], ["c"] * 3]
@@ -136,37 +135,6 @@ def test_predictor_answers_alike_for_an_output_folder_and_its_export(
       tasks.assert_same(*answers)
 
 
-# Code that loads an export without this repository.
-ASK = """
-import json, sys
-import tensorflow as tf
-
-model = tf.saved_model.load("export").signatures["serving_default"]
-inputs = {name: tf.constant(v) for name, v in json.load(sys.stdin).items()}
-outputs = {k: v.numpy().tolist() for k, v in model(**inputs).items()}
-print(json.dumps(outputs, default=bytes.decode))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["swag", "pretraining"])
-def test_a_process_without_this_project_gets_the_answers_of_predictor(
-  train, tmp_path, name
-):
-  folder, export = train(name), tmp_path / "export"
-  flags = _model_flags(folder) | {"init_checkpoint": folder / name}
-  flags |= {"output_dir": tmp_path / "new", "export_dir": export}
-  programs.run(f"run_{name}", **flags)
-  inputs = INPUTS[name]
-  done = programs.python(["-c", ASK], json.dumps(inputs), cwd=tmp_path)
-  answers = json.loads(done.stdout)
-  for row, expected in enumerate(Predictor(export)(**inputs)):
-    result = {key: value[row] for key, value in answers.items()}
-    assert result.keys() == expected.keys()
-    for key in expected:
-      check_row(result, expected, key)
-
-
 def test_the_objective_left_to_right_sets_the_attention(train):
   folder = train("left_to_right")
   [start] = json.loads((folder / "left_to_right/run.json").read_text())
@@ -216,22 +184,4 @@ def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
     Predictor(copy, vocab_file=here, objective="left_to_right")
   _edit(copy, program="run_away")
   with pytest.raises(ValueError, match=r"copy was trained by run_away, not by"):
-    Predictor(copy)
-
-
-def test_opening_a_folder_needs_a_checkpoint_and_labels(copy, tmp_path):
-  columns = {"text_a_column": "one", "text_b_column": None}
-  task = {"task_name": "tsv", "label_column": "which", "is_regression": False}
-  task["xnli_language"] = "zh"
-  _edit(copy, program="run_classifier", flags=columns | task)
-  with pytest.raises(FileNotFoundError, match=r"no labels\.txt in \S*copy"):
-    Predictor(copy)
-  (tmp_path / "copy" / "labels.txt").write_text("no\nyes\n")
-  os.remove(os.path.join(copy, "checkpoint"))
-  with pytest.raises(ValueError, match=r"has model\.ckpt-\d+, but its file ch"):
-    Predictor(copy)
-  for name in os.listdir(copy):
-    if name.startswith("model.ckpt"):
-      os.remove(os.path.join(copy, name))
-  with pytest.raises(ValueError, match=r"no checkpoint in .*copy.*train first"):
     Predictor(copy)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from data.features import TOKENS
 from data.tokenization import FullTokenizer
-from modeling import losses
 from serving import answers as serving_answers
 from serving import savedmodel
 from serving.answers import TextConfig, TextModel, sigmoid, softmax, to_list
@@ -417,26 +416,6 @@ def test_an_empty_second_text_is_ignored(pair):
   assert "is_next" not in model.decode(result, [outputs])
 
 
-def test_the_answer_is_next_agrees_with_the_metric_next_sentence_accuracy():
-  model = pretraining.Answers(tasks.text_config(length=9), top_k=1)
-  random = np.random.default_rng(1)
-  pairs = random.normal(size=(20, 2)).astype(np.float32)
-  pairs[:2] = 0  # equally likely
-  labels = random.integers(2, size=(20, 1))
-  batch = {"next_sentence_labels": labels, "masked_lm_ids": labels}
-  batch["masked_lm_weights"] = np.zeros((20, 1))
-  words = np.zeros((20, 1, 4), np.float32)
-  outputs = {"next_sentence_logits": pairs, "masked_lm_logits": words}
-  metrics = losses.pretraining().metrics(outputs, batch)
-  right, _ = metrics["next_sentence_accuracy"]
-  texts = {"text": "a", "text_pair": "b"}
-  words = np.zeros((1, len(stand_in.WORDS)))
-  for logits, label, is_right in zip(pairs, labels, right, strict=True):
-    outputs = {"masked_lm_logits": words, "next_sentence_logits": logits}
-    answer = _decode(model, texts, **outputs)
-    assert (answer["is_next"] == (label[0] == 0)) == bool(is_right)
-
-
 def test_top_k_is_at_most_the_size_of_the_vocabulary(tmp_path):
   words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line has no token
   (tmp_path / "vocab.txt").write_text(words)
@@ -516,12 +495,7 @@ def test_a_changed_vocabulary_of_an_export_is_refused(tmp_path):
   serving_answers.save(str(tmp_path), answers)
   path = tmp_path / "vocab.txt"
   lines = path.read_text().split()
-  path.write_text("\n".join([*lines[:5], *reversed(lines[5:])]))
-  with pytest.raises(UserError, match="has other tokens than the exported one"):
-    serving_answers.load(str(tmp_path))
-  path.write_text("\n".join(lines)[:-9])
-  with pytest.raises(UserError, match=r"has \d+ tokens, not \d+\): export"):
-    serving_answers.load(str(tmp_path))
-  path = tmp_path / "tokenizer_config.json"  # older exports have no checksum
-  path.write_text('{"do_lower_case": true, "model_max_length": 33}')
-  assert serving_answers.load(str(tmp_path))
+  for other in ([*lines[:5], *reversed(lines[5:])], lines[:-1]):
+    path.write_text("\n".join(other))
+    with pytest.raises(UserError, match="has other tokens than the exported o"):
+      serving_answers.load(str(tmp_path))

@@ -74,11 +74,6 @@ class Browser:
   def open(self, url):
     self._call("Page.navigate", url=url)
 
-  def prefer(self, theme):
-    """Sets the preferred color scheme, "light" or "dark"."""
-    feature = {"name": "prefers-color-scheme", "value": theme}
-    self._call("Emulation.setEmulatedMedia", features=[feature])
-
   def run(self, script):
     """Returns the value of a JavaScript expression."""
     answer = self._call(

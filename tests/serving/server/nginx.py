@@ -69,28 +69,15 @@ class Proxy:
     self.port, self.plain_port = free_port(), free_port()
     self._context = ssl.create_default_context(cafile=folder / "bert.crt")
 
-  def connect(self, address="127.0.0.1"):
-    """Connects from an address and checks the certificate."""
-    connection = http.client.HTTPSConnection(NAME, self.port, timeout=20)
-    target = ("127.0.0.1", self.port)
-    plain = socket.create_connection(target, 20, (address, 0))
-    connection.sock = self._context.wrap_socket(plain, server_hostname=NAME)
-    return connection
-
-  def request(
-    self,
-    method,
-    path,
-    body=None,
-    user="ann:secret",
-    address="127.0.0.1",
-    **headers,
-  ):
-    """Returns the status, headers and body of a response."""
+  def request(self, method, path, body=None, user="ann:secret", **headers):
+    """Returns the status, headers and body of a response, and checks TLS."""
     if user:
       word = base64.b64encode(user.encode()).decode()
       headers["Authorization"] = f"Basic {word}"
-    with contextlib.closing(self.connect(address)) as connection:
+    connection = http.client.HTTPSConnection(NAME, self.port, timeout=20)
+    plain = socket.create_connection(("127.0.0.1", self.port), 20)
+    connection.sock = self._context.wrap_socket(plain, server_hostname=NAME)
+    with contextlib.closing(connection):
       connection.request(method, path, body, headers)
       response = connection.getresponse()
       return response.status, response.headers, response.read()

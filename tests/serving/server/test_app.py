@@ -1,18 +1,12 @@
 """Answers of each URL, with all fields of TF Serving's documentation."""
 
-import asyncio
 import json
-import re
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from absl import logging
 
-from serving.server import app
 from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
@@ -41,11 +35,11 @@ GET_ERRORS = """
 /v1/models/none | 404 | Could not find any versions of model none
 /v1/models/none/versions/7 | 404 | Could not find any versions of model none
 /v1/models/none/metadata | 404 | Could not find any versions of model none
-/v1/models/toy/labels/stable | 400 | there is no version label stable
+/v1/models/toy/labels/stable | 400 | Malformed request: GET /v1/models/toy/labels/stable
 /v1/models/toy/versions/8/metadata | 404 | model toy has no version 8
 /v1/models/toy:predict | 400 | Malformed request: GET /v1/models/toy:predict
 /none | 404 | Not Found
-"""
+"""  # noqa: E501
 
 
 def test_each_url_answers_get_and_head(client):
@@ -63,19 +57,11 @@ def test_each_url_answers_get_and_head(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-def test_the_list_of_models_has_the_facts_of_the_newest_versions():
-  versions = {number: SimpleNamespace(facts=number) for number in (9, 10)}
-  models = {"toy": SimpleNamespace(versions=versions)}
-  made = app.App(models, app.Metrics(), stand_in.SETTINGS)
-  assert json.loads(made._list().body)["facts"] == {"toy": 10}
-
-
 # Columns: path, document, answer. "half" is TF Serving's half_plus_two.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
 toy:predict | {"signature_name": "", "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
-toy:predict | {"signature_name": null, "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
 toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
 toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
 toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [2]}
@@ -93,14 +79,10 @@ def test_each_predict_url_and_body_has_the_expected_answer(client, case):
 # Columns: path, document, status, message.
 ERRORS = """
 none:predict | {"instances": ["a"]} | 404 | there is no model none
-none/versions/1:predict | {"instances": ["a"]} | 404 | there is no model none
 toy/versions/8:predict | {"instances": ["a"]} | 404 | model toy has no version 8
-toy/labels/stable:predict | {"instances": ["a"]} | 400 | there is no version label stable
 toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | the model has no signature "none"
-toy:classify | {"examples": [{"x": 1.0}]} | 400 | :classify is not supported: use :predict
-toy:regress | {"examples": [{"x": 1.0}]} | 400 | :regress is not supported: use :predict
-toy:explain | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy:explain
-toy/versions/999999999999999999999999999999:predict | {"instances": ["a"]} | 400 | 999999999999999999999999999999 is too large for a version number
+toy:classify | {"examples": [{"x": 1.0}]} | 400 | Malformed request: POST /v1/models/toy:classify
+toy/versions/9999999999999999999:predict | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy/versions/9999999999999999999:predict
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 
@@ -129,10 +111,8 @@ def test_bodies_of_wrong_sizes_are_refused(client):
 
 PATHS = """
   /v1/models/../../../etc/passwd /v1/models/..%2f..%2f..%2fetc%2fpasswd
-  /v1/models/%2e%2e/versions/7 /v1/models/toy/versions/../7 /v1/models/%00
-  /v1/models/%ff%fe /v1/models/{} /v1/models//versions/7
-  /v1/models/toy%0d%0aSet-Cookie:x /v1/models /v1/
-  /..%2fapp.py /app.py /page.js%00 /page.css%0a /%2e%2e/rest.py
+  /v1/models/%2e%2e/versions/7 /v1/models/%00 /v1/models/%ff%fe
+  /v1/models/toy%0d%0aSet-Cookie:x /v1/models /..%2fapp.py /app.py
 """
 
 
@@ -150,12 +130,9 @@ HOSTILE = {
   "deep": b'{"instances": ' + b"[" * 3000 + b"]" * 3000 + b"}",
   "deep objects": b'{"inputs": ' + b'{"text": ' * 500 + b"1" + b"}" * 501,
   "long number": b'{"instances": [' + b"9" * 5000 + b"]}",
-  "NUL": b"\0" * 100,
   "half a surrogate as a name": b'{"instances": [{"\\udc00": "a"}]}',
-  "a long text": b'{"instances": "' + b"a" * 5000 + b'"}',
   "many": b'{"instances": [' + b'"",' * 3000 + b'""]}',
   "numbers": b'{"signature_name": "pair", "inputs": {"a": [1e999], "b": []}}',
-  "signature": b'{"signature_name": "../../etc", "instances": ["a"]}',
 }
 
 
@@ -167,21 +144,10 @@ def test_hostile_requests_get_400_and_do_no_harm(client, body):
   assert client.ask({"instances": ["a"]})[0] == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/v1/models/toy"])
-def test_an_invalid_host_header_does_not_change_the_status(client, path):
-  for host in ("a/b?c", "[", "a b", ""):
-    status, _, _ = client.request("GET", path, headers={"Host": host})
-    assert status == 200
-
-
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
-def test_requests_with_unsupported_methods_get_400(client, method):
-  status, _, body = client.request(method, PREDICT, b"{}")
-  message = f"Malformed request: {method} {PREDICT}"
-  assert (status, json.loads(body)) == (400, {"error": message})
-
-
 def test_the_server_is_live_and_ready(client):
+  message = f"Malformed request: PUT {PREDICT}"
+  status, _, body = client.request("PUT", PREDICT, b"{}")
+  assert (status, json.loads(body)) == (400, {"error": message})
   for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):
     assert client.request(method, "/healthz")[0] == status
     assert client.request(method, "/readyz")[0] == status
@@ -227,21 +193,6 @@ def test_a_model_that_is_not_loaded_is_not_ready():
     assert json.loads(body) == {"error": message}
 
 
-def test_a_model_is_ready_if_one_version_answers_and_another_failed(
-  client, monkeypatch
-):
-  model = client.server._app._models["toy"]
-  monkeypatch.setattr(model, "states", {8: ("END", "an error")})
-  assert client.request("GET", "/readyz")[0] == 200
-
-
-def test_only_large_bodies_are_converted_in_another_thread():
-  caller = threading.get_ident()
-  for size, is_same in ((0, 1), (2**15 - 1, 1), (2**15, 0), (2**20, 0)):
-    result = asyncio.run(app._convert(size, threading.get_ident))
-    assert (result == caller) == bool(is_same)
-
-
 def test_metrics_count_requests_and_texts(client):
   client.ask({"instances": ["a", "b"]})
   client.ask({"instances": ["a"]}, "/v1/models/a_stranger:predict")
@@ -261,18 +212,6 @@ def test_metrics_count_requests_and_texts(client):
   assert "stranger" not in text
 
 
-def test_bounds_of_histograms_ascend():
-  metrics = app.Metrics()
-  metrics.seconds.labels("toy").observe(1)
-  metrics.batch_texts.labels("toy").observe(1)
-  text = metrics.text({}).decode()
-  for name, number, last in (("seconds", 15, 60), ("batch_texts", 10, 512)):
-    bounds = re.findall(f'serving_{name}_bucket{{le="([0-9.]+)"', text)
-    bounds = [float(bound) for bound in bounds]
-    assert bounds == sorted(set(bounds))
-    assert (len(bounds), bounds[-1]) == (number, last)
-
-
 NAMES = ("", "page.css", "page.js", "answers.css", "answers.js")
 
 
@@ -290,13 +229,6 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
     assert f"{needed}-src 'self'" in policy
   assert b"http" not in body.replace(b"http-equiv", b"")
   assert b"innerHTML" not in body
-
-
-def test_files_of_the_page_are_read_from_disk_only_once(client, monkeypatch):
-  before = [client.request("GET", f"/{name}")[2] for name in NAMES]
-  monkeypatch.setattr(Path, "read_bytes", None)
-  monkeypatch.setattr(Path, "open", None)
-  assert [client.request("GET", f"/{name}")[2] for name in NAMES] == before
 
 
 def test_overload_is_answered_at_once_and_logged_once_a_minute(

