@@ -105,8 +105,6 @@ def test_the_page_shows_the_moving_averages_like_predictor(tmp_path, make):
   assert all((w == 5).all() for w in served.model.get_weights())
 
 
-
-
 @pytest.mark.slow
 @browser.installed
 def test_the_page_works_without_network(html, tmp_path):

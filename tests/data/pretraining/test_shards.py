@@ -66,8 +66,6 @@ def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
   assert first[0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
-
-
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
 def test_any_number_of_workers_writes_the_same_records(
   masking, tmp_path, monkeypatch
