@@ -214,8 +214,8 @@ def _check_tags(path, sentences, tags) -> None:
   used = _used(sentences)
   scheme, model = recognize(used), recognize(tags)
   if scheme.name and model.name and scheme[:2] != model[:2]:
-    odd = _misfits(sentences, find_scheme(sentences, tags), model)
-    if odd:
+    own = find_scheme(sentences, tags)
+    if odd := _misfits(sentences, own, model):
       raise UserError(
         f"{path}, {odd[0]}, as the model's tags have. Does the training file "
         f"mix schemes? {_REMEDY}"

@@ -349,7 +349,7 @@ def test_a_word_of_whitespace_becomes_the_symbol_for_a_blank(tmp_path):
 
 @pytest.mark.parametrize(
   ("labels", "outside"),
-  [("B-X O", "O"), ("B-X -", "-"), ("B-X OUT", "OUT"), ("NOUN VERB", None)],
+  [("B-X O", "O"), ("B-X -", "-"), ("NOUN VERB", None)],
 )
 def test_an_answer_names_the_tag_of_words_outside_of_entities(labels, outside):
   labels = labels.split()

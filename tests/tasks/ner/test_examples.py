@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tasks.ner import examples, tagging
+from tasks.ner import examples
 from tasks.ner.examples import Sentence
 from tests import shared
 
@@ -218,12 +218,6 @@ def test_keys_of_json_lines_may_vary_and_the_file_may_be_compressed(tmp_path):
     path.write_bytes(gzip.compress(json.dumps(row).encode()))
     [sentence] = examples.read_sentences(str(path))
     assert sentence[:2] == (["Ann"], ["B-PER"])
-
-
-def test_an_unknown_tag_in_json_is_reported_with_its_line(tmp_path):
-  path = _write(tmp_path, LINES, "x.jsonl")
-  with pytest.raises(ValueError, match=r"x\.jsonl, line 1: 'B-LOC' is n"):
-    tagging.read_tagged(path, (0, -1), {}, ["O", "B-PER"], needs_tags=True)
 
 
 TAGGED, BARE = (0, -1), (0, None)

@@ -182,9 +182,8 @@ def test_the_scheme_of_most_entities_decides_between_iob1_and_bio(
 ):
   sentences, *_ = _read(tmp_path, train, BIO)
   assert f"train: tag scheme {name} (prefix, separator '-')" in log.text
-  converted = ["B-PER", "B-PER", "I-PER"]
-  kept = ["I-PER", "B-PER", "I-PER"]
-  assert sentences[0].tags == (converted if name == "IOB1" else kept)
+  first = "B-PER" if name == "IOB1" else "I-PER"
+  assert sentences[0].tags == [first, "B-PER", "I-PER"]
 
 
 @pytest.mark.parametrize("train", [BIO, IOB1])
@@ -230,6 +229,13 @@ def test_the_flag_tag_scheme_converts_all_files(tmp_path, train, target):
   middle, last = ("I-PER", "E-PER") if target == "BIOES" else ("I-PER",) * 2
   assert first.tags == ["B-PER", middle, last, "O"]
   assert first.scheme.name == "BIOES"
+
+
+def test_the_flag_tag_scheme_must_be_the_same_as_in_training(tmp_path):
+  _, _, tags = _read(tmp_path, BIOES, BIO, "BIOES")
+  message = "line 2: 'I-PER', where BIOES .* has 'E-PER', as the model's tags"
+  with pytest.raises(ValueError, match=message):
+    tagging.read_tagged(str(tmp_path / "dev"), COLUMNS, {}, tags, True, "BIO")
 
 
 @pytest.mark.parametrize(

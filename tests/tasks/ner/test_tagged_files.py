@@ -48,18 +48,6 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   assert _tags(_write(tmp_path, "Rex S-DOG\n"), COLUMNS, folder) == TAGS
 
 
-def test_tags_may_be_in_any_column(tmp_path, folder):
-  path = _write(tmp_path, "B-PET x Rex 7\nO y barks 8\n")
-  columns = (2, 0)
-  assert _tags(path, columns, folder) == ("O", "B-PET")
-  [sentence] = tagging.read_tagged(path, columns, {}, TAGS, needs_tags=True)
-  assert sentence == examples.Sentence(
-    ["Rex", "barks"], ["B-PET", "O"], 0, [1, 2]
-  )
-  [sentence] = tagging.read_tagged(path, columns, {}, ["O"], needs_tags=False)
-  assert sentence == examples.Sentence(["Rex", "barks"], None, 0, [1, 2])
-
-
 def test_a_training_needs_at_least_two_tags(tmp_path, folder):
   path = _write(tmp_path, "Rex NNP O B-PET\nbarks VBZ O O\n")
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
