@@ -205,7 +205,8 @@ LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.txt"])
 def test_json_lines_are_read(tmp_path, name):
-  path = _write(tmp_path, "\ufeff" + LINES.replace("\n", "\r\n"), name)
+  start = "\ufeff" if name == "x.txt" else " "
+  path = _write(tmp_path, start + LINES.replace("\n", "\r\n"), name)
   assert examples.read_sentences(path) == SENTENCES
   alone = examples.read_sentences(path, 0, None)
   assert alone == [s._replace(tags=None) for s in SENTENCES]
@@ -336,6 +337,7 @@ def test_numbers_and_names_of_documents_are_no_words(tmp_path, text, word):
   [
     "7 B-NUM\n12 O\n\n10:30 B-NUM\n",  # two columns
     "1 NUM O\nst JJ O\n",
+    "1,000 O\nAnn O\nand/or O\n",
     "A O\n" * 19,
     "A O\n" * 10 + "B O\nC O\n" * 10,
   ],

@@ -26,6 +26,7 @@ SCHEMES = [
   ("I-X I-X - I-X", "IOB1 (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X.B X.I _ X.B", "BIO (suffix, separator '.')", [(0, 2), (3, 4)]),
   ("B-X I-X 0 B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
+  ("X_B X_I O B-X", "BIO (suffix, separator '_')", [(0, 2), (3, 4)]),  # mixed
   ("X X O X", "IO (types alone)", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
@@ -257,6 +258,7 @@ def test_unusable_tags_and_columns_are_refused(
   ("tags", "message"),
   [
     ("Tag B-PER I-PER O", "train, line 1: 'Tag' is in no scheme"),
+    ("Tag I-PER I-PER O", "train, line 1: 'Tag' is in no scheme"),
     ("BEGIN-PER INSIDE-PER O", "are in no known scheme"),
     ("BEGIN-PER BEGIN-LOC INSIDE-LOC BEGIN-ORG INSIDE-ORG O", "in no known"),
     ("b-PER i-PER o", "are in no known scheme"),
