@@ -216,7 +216,7 @@ def test_keys_of_json_lines_may_vary_and_the_file_may_be_compressed(tmp_path):
   for words, tags in (("words", "labels"), ("tokens", "tags")):
     row = {words: ["Ann"], tags: ["B-PER"]}
     path = tmp_path / "x.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps(row).encode()))
+    path.write_bytes(gzip.compress(f" {json.dumps(row)}".encode()))
     [sentence] = examples.read_sentences(str(path))
     assert sentence[:2] == (["Ann"], ["B-PER"])
 
@@ -246,6 +246,7 @@ TAGGED, BARE = (0, -1), (0, None)
     ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", TAGGED, "A ▁ r"),
     ("# a b\nAnn\nran\n", BARE, "Ann ran"),
     ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), "Ann ran"),
+    ("Ann O NN\n\n# NN a\nran O NN\n", (0, 1), "Ann / ran"),
     # A number sign may be a word.
     ("#\tO\n#yolo\tB-X\nAnn\tO\n", TAGGED, "# #yolo Ann"),
     ("# O\n#yolo B-X\nAnn O\n", TAGGED, "# #yolo Ann"),
@@ -322,6 +323,7 @@ def test_words_and_entities_of_conll_2012_are_read(tmp_path):
     ("1. Ann O\n2. ran O\n", "1."),
     ("0-3 Ann O\n4-7 ran O\n", "0-3"),
     (CONLL_2012, "bc/x"),
+    ("".join(f"doc{i // 4} Ann O\n" for i in range(20)), "doc0"),
     ("".join(f"Sentence: {i},Ann,B-PER\n" for i in range(20)), "Sentence:"),
   ],
 )
