@@ -250,7 +250,7 @@ def _write_text(folder):
     "empty": "",
     "ner": "red B-X\nsky O\n",
     "ship": "red O\nblue B-SHIP\n",
-    "bioes": "red S-X\nsky O\n",
+    "bioes": "red S-X\nsky O\nred B-X\nsky E-X\n",
     "joined": "red/B-X sky/O\n",
     "numbers.jsonl": '{"tokens": ["red"], "ner_tags": [1]}\n',
     "speech": "red JJ\nsky NN\n",

@@ -105,7 +105,7 @@ def test_a_saved_tagger_tags_a_file_without_tags(trained, given, tmp_path):
   other = _write(tmp_path / "train.txt", [[("the", "O"), ("boat", "B-X")]])
   flags |= {"train_file": other, "predict_batch_size": 3}
   log = programs.run("run_ner", **flags)
-  assert "has no tags: words are tagged, but not scored" in log
+  assert "words are tagged, but nothing is scored" in log
   assert "FB1" not in log
   predicted = examples.read_sentences(str(output / "test_predictions.conll"))
   assert [s.words for s in predicted] == [[w for w, _ in s] for s in text]

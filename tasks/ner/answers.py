@@ -17,7 +17,7 @@ from tasks.ner.schemes import recognize
 
 # _WORD sees a stand-in for each character, by the Unicode category or its first
 # letter; "à" if none is listed. Printable ASCII stands for itself.
-_KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "Sc": "€", "P": "§"}
+_KINDS = {"Lu": "À", "N": "٠", "M": "ʰ", "S": "☺", "P": "§"}
 _KINDS |= dict.fromkeys("’ʼ", "'") | dict.fromkeys("‐‑–", "-")
 _CLITIC = r"'(?i:s|m|d|re|ve|ll)(?!\w)"
 _PART = r"(?:(?!(?i:n't)(?!\w))[^\W_])+"
@@ -26,23 +26,11 @@ _WORD = re.compile(
   (?:https?://|www\.)[!#-;=?-~\w]*[\w/]  # an address on the web
   | [\w.+-]{{1,64}}+@[\w-]+(?:\.\w+)+  # an e-mail address
   | (?:@|\#(?!\d+\b))\w+ | {_CLITIC} | (?i:n't)(?!\w)  # @ann, #topic, 's
-  | (?=\w{{1,7}}\.)(?:  # abbreviations, but not at the end of the text
-      (?i:mr|mrs|ms|dr|prof|rev|hon|fr|hr|st|mt|ft|sr|jr|gen|col|capt|lt|sgt|maj
-      |gov|sen|rep|pres|inc|corp|co|ltd|bros|univ|dept|ave|blvd|vs?|al|etc|cf|ca
-      |approx|bzw|usw|mio|mrd|str)
-      | [A-HJ-ZÀ]ʰ?(?=\.[ ])
-    )\.(?![ "')\]]*\Z|-\w)
-  | (?i:nos?|nr|vol|fig|pp?|op|art|abs|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov
-    |dec)\.(?=[ ]*\d)
-  | (?:(?<=\b[Dd](?:er|ie|as|em|en|es)[ ])|(?<=\b[Ii]m[ ]))\d\d?\.(?=[ ]\w)
-  | \d\d?\.(?=[ ](?:[a-zà]|J[aàu]n|Feb|M[aà]|Apr|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh))
-  | (?:[A-Z]{{0,3}}[$€](?=\d))? {_PART} (?:(?:
+  | (?:(?i:mr|mrs|ms|dr|prof|st|jr|sr|inc|corp|co|ltd|vs)|[A-HJ-ZÀ])\.(?=[ ])
+  | {_PART} (?:(?:
       \.?[-_&](?=\w) | '(?=[^\W\d_])(?!{_CLITIC[1:]}) | (?<=\d)[.,:/](?=\d)
       | \.(?=[a-zà\d]) | (?<=\b[^\W\d_])\.(?=\w) | \.(?=[^\W\d_]\.)
-    ) {_PART})* (?:
-      (?<=\.[^\W\d_])\. | (?<=\.[A-Z]\w)\. | \.(?=[,;:])  # U.S., Ph.D.
-      | \++(?!\w) | % | -(?=,|[ ](?:und|oder|and|or|to)\b)  # C++, Haupt- und
-    )?
+    ) {_PART})* (?:(?<=\.[^\W\d_])\. | \++(?!\w) | %)?  # U.S., C++, 5%
   | ☺[☺ʰ]* | ([-.!?*=~'`_])\1*ʰ* | [^ ]ʰ*
   """,
   re.VERBOSE,

@@ -10,18 +10,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from absl import logging
 
 from serving.answers import softmax
-from storage import files, num_wide
+from storage import files
 from tasks import metrics
 from tasks.ner.examples import DOCUMENT_START, Sentence
 from tasks.ner.schemes import OUTSIDE, Scheme, recognize
-from tasks.ner.tagging import find_scheme
 
 
 class Score(NamedTuple):
@@ -102,8 +101,7 @@ def report(scores: Scores) -> str:
     accuracy += f"; {percent(overall)}"
   lines = [f"{tokens}; correct: {overall.correct}.", accuracy]
   for name, score in scores.by_type.items():
-    width = 17 - num_wide(name)
-    lines.append(f"{name.rjust(width)}: {percent(score)}  {score.predicted}")
+    lines.append(f"{name:>17}: {percent(score)}  {score.predicted}")
   return "\n".join(lines)
 
 
@@ -114,43 +112,6 @@ def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
     for name in ("precision", "recall", "f1"):
       result[f"eval_{name}"] = getattr(scores.overall, name)
   return result
-
-
-def in_learned_scheme(
-  logits: np.ndarray,
-  tags: Sequence[str],
-  sentences: Sequence[Sentence],
-  learned: str = "",
-) -> Sequence[Sentence]:
-  """Converts tags of sentences to the scheme of the predictions: IOB1 or BIO.
-
-  Both schemes have the same set of tags, so labels.txt does not show which one
-  the model has learned. `learned` is the name of this scheme. If it is "", the
-  predicted tags of correct entities show it, if nine of ten need a conversion.
-  """
-  known = [s.tags for s in sentences if s.tags and not s.scheme]
-  if not known or recognize(tags).name != "BIO":
-    return sentences
-  scheme = find_scheme(sentences, tags)
-  target = scheme._replace(name="BIO" if scheme.name == "IOB1" else "IOB1")
-  answers = best_tags(logits, tags, sentences)
-  is_same = [
-    one[begin:end] == two[begin:end]
-    for one, two in zip(known, answers, strict=True)
-    for _, begin, end in {*scheme.entities(one)} & {*scheme.entities(two)}
-  ]
-  known = [scheme.convert(one, target) for one in known]
-  is_other = 10 * sum(is_same) < len(is_same)
-  if learned:
-    is_other = learned == target.name
-  if not is_other or not {*chain(*known)} <= {*tags}:
-    return sentences
-  text = "the model has learned %s: to be scored, tags are converted from %s"
-  logging.info(text, target.name, scheme.name)
-  return [
-    sentence._replace(tags=one, scheme=scheme)
-    for sentence, one in zip(sentences, known, strict=True)
-  ]
 
 
 def score(

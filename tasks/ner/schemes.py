@@ -23,15 +23,15 @@ PATTERNS = {
   "BMEWO": "BMEW",
   "IOE2": "IIEE",
 }
-OUTSIDES = (OUTSIDE, "o", "-", "_", "0", "OUT", "NONE", "None", "none")
-OUTSIDES += ("OUTSIDE", "OTHER", "Other", "other")
-# Tags of grammar. In a file with such tags, "_" and "-" do not mean "outside".
-_GRAMMAR = re.compile(r"[=|]|^[^\w-]$|^(NOUN|VERB|NN|VB|PUNCT|noun|verb|n|v)$")
+# Tags of words outside of entities, if other tags have letters.
+_OUTSIDES = (OUTSIDE, "-", "_", "0")
+_PREFIXED = re.compile(r"([BIESMLUW])(?:([\W_])(.+))?")  # B-PER, and B alone
+_SUFFIXED = re.compile(r"(.+)([\W_])([BIESMLUW])")
 # How tags are written: the separator of letter and type ("" if tags have no
-# types), True if the letter is a suffix, True if the letter is in lower case.
-Layout = tuple[str, bool, bool]
-USUAL: Layout = ("-", False, False)
-Parts = dict[str, tuple[str, str]]  # tag -> letter in upper case, type
+# types), and True if the letter is a suffix.
+Layout = tuple[str, bool]
+USUAL: Layout = ("-", False)
+Parts = dict[str, tuple[str, str]]  # tag -> letter, type
 
 
 class Entity(NamedTuple):
@@ -51,15 +51,14 @@ class Scheme(NamedTuple):
 
   name: str
   layout: Layout | None = USUAL
-  parts: Mapping[str, tuple[str, str]] = {}
+  parts: Mapping[str, tuple[str, str]] = {}  # tag -> letter, type
   outside: str = OUTSIDE
   others: Collection[str] = ()  # tags that fit no layout
 
   def __str__(self) -> str:
     if not self.layout:
-      other = f", {self.outside!r} outside" * (self.outside != OUTSIDE)
-      return f"IO (types alone{other})" if self.name else "none (single words)"
-    separator, is_suffix, _ = self.layout
+      return "IO (types alone)" if self.name else "none (single words)"
+    separator, is_suffix = self.layout
     affix = "suffix" if is_suffix else "prefix"
     return f"{self.name} ({affix}, separator {separator!r})"
 
@@ -93,8 +92,7 @@ class Scheme(NamedTuple):
   def tag(self, letter: str, kind: str) -> str:
     if not self.layout:
       return kind
-    separator, is_suffix, is_lower = self.layout
-    letter = letter.lower() if is_lower else letter
+    separator, is_suffix = self.layout
     parts = (kind, letter) if is_suffix else (letter, kind)
     return separator.join(parts) if kind else letter
 
@@ -115,24 +113,35 @@ class Scheme(NamedTuple):
 
 
 def recognize(tags: Collection[str]) -> Scheme:
-  """Recognizes the scheme from the set of a file's or a model's tags."""
-  left = {*tags} - {OUTSIDE, ""}
-  layouts: list[Layout] = []
-  parts: Parts = {}
-  while layout_parts := _main_layout(left, {k for _, k in parts.values()}):
-    layouts.append(layout_parts[0])  # a file may mix several layouts
-    parts |= layout_parts[1]
-    left -= parts.keys()
+  """Recognizes the scheme from the set of a file's or a model's tags.
+
+  Tags have a layout if one of them has the letter B or I. If a file mixes
+  several layouts, a tag that fits several has the layout of most tags.
+  """
+  inside = sorted({*tags} - {*_OUTSIDES, ""})
+  by_layout: dict[Layout, Parts] = defaultdict(dict)
+  for tag in inside:
+    if match := _PREFIXED.fullmatch(tag):
+      letter, separator, kind = match.groups(default="")
+      by_layout[separator, False][tag] = letter, kind
+    if match := _SUFFIXED.fullmatch(tag):
+      kind, separator, letter = match.groups()
+      by_layout[separator, True][tag] = letter, kind
+  layouts = [
+    layout
+    for layout, parts in by_layout.items()
+    if any(letter in "BI" for letter, _ in parts.values())
+    # Letters alone are types beside other tags.
+    and (layout[0] or len(parts) == len(inside))
+  ]
   if not layouts:
-    outsides = [OUTSIDE, "OUT", "OUTSIDE", "NONE"]
-    if not any(map(_GRAMMAR.search, tags)):
-      outsides += "_", "-"
-    if not all(map(str.isdigit, tags)):  # numbers alone may be ids of tags
-      outsides.append("0")
-    outside = next(filter(tags.__contains__, outsides), "")
-    parts = {outside or OUTSIDE: (OUTSIDE, "")}
-    name = "IO" if outside else ""
-    return Scheme(name, None, parts, outside or OUTSIDE)
+    name = "IO" if OUTSIDE in tags else ""
+    return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")})
+  # The last layout has the most tags. Of two equal ones a prefix comes last.
+  layouts.sort(key=lambda layout: (len(by_layout[layout]), not layout[1]))
+  parts: Parts = {}
+  for layout in layouts:
+    parts |= by_layout[layout]
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):
@@ -140,66 +149,18 @@ def recognize(tags: Collection[str]) -> Scheme:
     return len(letters & {*pattern}), only in letters, -len({*pattern})
 
   name = max(PATTERNS, key=fit)  # the first of several with the best fit
-  outsides = [tag for tag in OUTSIDES if tag in tags] or [OUTSIDE]
+  outsides = [tag for tag in _OUTSIDES if tag in tags] or [OUTSIDE]
+  others = [tag for tag in inside if tag not in parts]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
-  others = sorted(left - parts.keys())
-  return Scheme(name, layouts[0], parts, outsides[0], others)
+  return Scheme(name, layouts[-1], parts, outsides[0], others)
 
 
 def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
-  """True if tags without a layout look like an unknown scheme.
+  """True if most tags without a layout differ only at the start.
 
-  Tags of an unknown scheme differ only at the start: BEGIN-PER and INSIDE-PER,
-  or BPER and IPER. Numbers alone are doubtful, too, because they may be ids.
+  So do tags of an unknown scheme, such as BEGIN-PER and INSIDE-PER.
   """
-  types = {tag for tag in tags if tag.upper() not in OUTSIDES}
-  if scheme.layout or not types:
-    return False
-  start = re.compile(r"^([^\W_]+[\W_]|[BIESMLUW](?=\w\w))")
-  end_by_tag = {tag: start.sub("", tag) for tag in types}
-  starts = {tag.removesuffix(end) for tag, end in end_by_tag.items()}
-  ends = Counter(end_by_tag.values())
+  types = {*tags} - {*_OUTSIDES}
+  ends = Counter(re.split("[-_:.]", tag, maxsplit=1)[-1] for tag in types)
   alike = sum(number for number in ends.values() if number > 1)
-  is_mostly_alike = 2 * alike > len(types) and len(starts) <= len(ends)
-  is_number = re.compile(r"[\d.]+").fullmatch
-  return alike == len(types) or is_mostly_alike or all(map(is_number, types))
-
-
-def _main_layout(
-  tags: Collection[str], kinds: Collection[str]
-) -> tuple[Layout, Parts] | None:
-  """Finds the layout of most `tags`, and the Parts of these tags; or None.
-
-  `kinds` are the types that earlier calls have found in other tags.
-  """
-  by_layout: dict[Layout, Parts] = defaultdict(dict)
-  for tag in sorted(tags):  # so that equal tags give a Scheme of equal repr
-    for letter, separator, kind, is_suffix in (
-      (tag[0], tag[1:2], tag[2:], False),
-      (tag[-1], tag[-2:-1], tag[:-2], len(tag) > 1),
-    ):
-      is_tag = letter.upper() in [*"BIESMLUW"] and not separator.isalnum()
-      if is_tag and bool(separator) == bool(kind):
-        layout = separator, is_suffix, letter.islower()
-        by_layout[layout][tag] = letter.upper(), kind
-  ranks, num_types = [], len({*tags} - {*OUTSIDES})
-  for layout, parts in by_layout.items():
-    letters, types = map(set, zip(*parts.values(), strict=True))
-    has_begin, is_main = "B" in letters, 2 * len(parts) >= len(tags)
-    # Few tags such as E-mail or S-Bahn beside others are types.
-    is_usual = layout == USUAL and (has_begin or 2 * len(parts) > num_types)
-    # Vitamin-B and Vitamin-E are types.
-    is_likely = has_begin and (len(letters) != 2 or bool(letters & {*"IM"}))
-    is_likely |= letters == {*"IE"}
-    is_likely &= is_main
-    is_likely |= all(kind in kinds for _, kind in parts.values())
-    if not layout[0]:
-      is_likely = parts.keys() == {*tags} - {*OUTSIDES} and (
-        has_begin or letters == {"I"}
-      )
-    if is_likely or is_usual:
-      # In B-Hep-B, I-Hep-B the letter is the prefix, which leaves fewer types.
-      rank = len(parts), has_begin, -len(types), is_usual, not layout[1]
-      ranks.append((*rank, layout))
-  layout = max(ranks)[-1] if ranks else None
-  return layout and (layout, by_layout[layout])
+  return not scheme.layout and 2 * alike > len(types)

@@ -1,7 +1,5 @@
 """Settings of run_ner.py; reads, checks and converts the tags of files."""
 
-import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,9 +11,15 @@ from modeling.config import FEATURE_LAYERS
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError, number_of
-from tasks.ner import examples, schemes
+from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
-from tasks.ner.schemes import PATTERNS, Scheme, recognize
+from tasks.ner.schemes import (
+  OUTSIDE,
+  PATTERNS,
+  Scheme,
+  is_doubtful,
+  recognize,
+)
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
 Read = dict[str, list[Sentence]]  # sentences of files that have been read
@@ -86,20 +90,13 @@ def find_tags(
   """Lists a training file's tags. Raises ValueError for a single tag."""
   sentences = read[train_file] = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
-  if schemes.OUTSIDE in words and words <= recognize(words).parts.keys():
+  if OUTSIDE in words and words <= recognize(words).parts.keys():
     raise UserError(
       f"{train_file}: the words are tags, such as {min(words)!r}; give "
       f"--word_column={columns[1]} --tag_column={columns[0]}"
     )
-  used = _used(sentences)
-  if used and all(re.fullmatch('".+"', tag) for tag in used):
-    raise UserError(
-      f"{train_file}: words and tags are in quotes: write them without, in R "
-      "by quote=FALSE"
-    )
-  if tag_scheme:
-    scheme = find_scheme(sentences)
-    sentences = _convert(train_file, sentences, scheme, tag_scheme)
+  scheme = find_scheme(sentences)
+  sentences = _converted(train_file, sentences, scheme, tag_scheme)
   tags = tag_set(sentences, PATTERNS[tag_scheme] if tag_scheme else ())
   if len(tags) < 2:
     raise UserError(
@@ -127,55 +124,18 @@ def read_tagged(
   try:
     sentences = sentences or examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
-    logging.info("%s: tag scheme %s", path, scheme)
-    used = _used(sentences)
-    if used <= {*schemes.OUTSIDES} and not needs_tags:
-      raise UserError(f"{path}: all tags are {', '.join(sorted(used))}")
-    if schemes.is_doubtful(scheme, used):
-      text = "%s: %s are in no known scheme (%s). Each counts as a type. "
-      text += "Does it lack a prefix such as B- (a letter and a separator)?"
-      some = ", ".join(map(repr, sorted(used)[:3]))
-      logging.warning(text, path, some, ", ".join(PATTERNS))
-    counts = Counter(tag for one in sentences for tag in one.tags or ())
-    [(most, _)] = counts.most_common(1) or [("", 0)]
-    outsides = {*filter(str.isalpha, schemes.OUTSIDES), "NIL", "NULL", "X"}
-    if not scheme.name and most.upper() in outsides:
-      text = "%s: %s is a tag like all others, so accuracy is computed, not F1."
-      text += " Does it stand outside of entities? Then write O"
-      logging.warning(text, path, most)
-    if other := _first_line(sentences, scheme.others):
-      text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
-      logging.warning(text, path, other)
-    if tag_scheme:
-      sentences = _convert(path, sentences, scheme, tag_scheme, tags)
-    else:
-      _check_scheme(path, sentences, scheme, tags)
-    if unknown := _first_line(sentences, _used(sentences) - {*tags}):
-      raise UserError(
-        f"{path}, {unknown} is none of the model's tags, which are "
-        f"{labels.known_labels(tags)}"
-      )
+    _log_scheme(path, sentences, scheme)
+    tagged = _converted(path, sentences, scheme, tag_scheme)
+    _check_tags(path, tagged, tags)
   except ValueError as error:
     if needs_tags:
       raise
+    logging.warning("words are tagged, but nothing is scored: %s", error)
     words = sentences or examples.read_sentences(path, columns[0], None)
-    if sentences or examples.has_tags(path, columns):
-      logging.warning("words are tagged, but nothing is scored: %s", error)
-    else:
-      logging.info("%s has no tags: words are tagged, but not scored", path)
-    return [sentence._replace(tags=None, scheme=None) for sentence in words]
-  all_tags = [tag for sentence in sentences for tag in sentence.tags or ()]
+    return [sentence._replace(tags=None) for sentence in words]
+  all_tags = [tag for sentence in tagged for tag in sentence.tags or ()]
   labels.log_labels(path, all_tags, unit="word")
-  return sentences
-
-
-def _first_line(sentences, tags: Collection[str]) -> str:
-  """Names the first line with one of the tags: "line 7: 'B-X'"; or ""."""
-  for sentence in sentences if tags else ():
-    for line, tag in zip(sentence.lines, sentence.tags or (), strict=True):
-      if tag in tags:
-        return f"line {line}: {tag!r}"
-  return ""
+  return tagged
 
 
 def find_scheme(
@@ -192,12 +152,10 @@ def find_scheme(
   names = dict.fromkeys((scheme.name, "BIO", "IOB1"))
   schemes = [scheme._replace(name=name) for name in names]
   # The first scheme with the fewest misfits.
-  return min(schemes, key=lambda one: len(misfits(sentences, one, one)))
+  return min(schemes, key=lambda one: len(_misfits(sentences, one, one)))
 
 
-def misfits(
-  sentences: Sequence[Sentence], scheme: Scheme, other: Scheme
-) -> list[str]:
+def _misfits(sentences, scheme, other) -> list[str]:
   """Lists, for messages, tags that the scheme `other` writes differently."""
   return [
     f"line {line}: {tag!r}, where {other} has {expected!r}"
@@ -208,41 +166,62 @@ def misfits(
   ]
 
 
-def _check_scheme(path, sentences, scheme, tags) -> None:
-  """Warns of mixed schemes; raises ValueError if the model's scheme differs."""
-  if odd := misfits(sentences, scheme, scheme):
+def _first_line(sentences, tags: Collection[str]) -> str:
+  """Names the first line with one of the tags: "line 7: 'B-X'"; or ""."""
+  for sentence in sentences if tags else ():
+    for line, tag in zip(sentence.lines, sentence.tags or (), strict=True):
+      if tag in tags:
+        return f"line {line}: {tag!r}"
+  return ""
+
+
+def _log_scheme(path, sentences, scheme) -> None:
+  """Logs the scheme of a file; warns of tags that do not fit the scheme."""
+  logging.info("%s: tag scheme %s", path, scheme)
+  if is_doubtful(scheme, used := _used(sentences)):
+    text = "%s: %s are in no known scheme (%s). Each counts as a type. "
+    text += "Does it lack a prefix such as B- (a letter and a separator)?"
+    some = ", ".join(map(repr, sorted(used)[:3]))
+    logging.warning(text, path, some, ", ".join(PATTERNS))
+  if other := _first_line(sentences, scheme.others):
+    text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
+    logging.warning(text, path, other)
+  if odd := _misfits(sentences, scheme, scheme):
     number = number_of(len(odd), "word")
     text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
     logging.warning(text, path, odd[0], number, _REMEDY)
-  used = _used(sentences)
-  own, model = recognize(used), recognize(tags)
-  if own[:2] == model[:2] or not own.name or not model.name:
-    return
-  # Evaluations convert between BIO and IOB1: metrics.in_learned_scheme.
-  is_alike = {own.name, model.name} == {"BIO", "IOB1"} and used <= {*tags}
-  if not is_alike and (odd := misfits(sentences, scheme, model)):
-    raise UserError(
-      f"{path}, {odd[0]}, as the model's tags have. Does the training file mix "
-      f"schemes? {_REMEDY}"
-    )
 
 
-def _convert(path, sentences, scheme, tag_scheme, known=()) -> list[Sentence]:
-  """Converts tags to --tag_scheme, which must fit the model's tags, `known`."""
+def _converted(path, sentences, scheme, tag_scheme) -> list[Sentence]:
+  """Converts tags to --tag_scheme; without the flag, converts IOB1 to BIO."""
+  if not tag_scheme and scheme.name != "IOB1":
+    return sentences
   other = _first_line(sentences, scheme.others)
-  if other or not scheme.name:
+  if tag_scheme and (other or not scheme.name):
     raise UserError(
       f"{path}, {other or 'tags of single words'}: no scheme that "
       "--tag_scheme can convert; correct the tag, or leave out the flag"
     )
-  letters, model = {schemes.OUTSIDE, *PATTERNS[tag_scheme]}, recognize(known)
-  if odd := [tag for tag in known if model.split(tag)[0] not in letters]:
-    raise UserError(
-      f"{path}: --tag_scheme={tag_scheme} has no {odd[0]!r}, which is a tag of "
-      "the model: give --tag_scheme as in the training"
-    )
-  target = Scheme(tag_scheme)
+  target = Scheme(tag_scheme) if tag_scheme else scheme._replace(name="BIO")
   return [
     s._replace(tags=scheme.convert(s.tags, target), scheme=scheme)
     for s in sentences
   ]
+
+
+def _check_tags(path, sentences, tags) -> None:
+  """Raises ValueError if tags are unknown, or in another scheme than `tags`."""
+  used = _used(sentences)
+  scheme, model = recognize(used), recognize(tags)
+  if scheme.name and model.name and scheme[:2] != model[:2]:
+    own = find_scheme(sentences, tags)
+    if odd := _misfits(sentences, own, model):
+      raise UserError(
+        f"{path}, {odd[0]}, as the model's tags have. Does the training file "
+        f"mix schemes? {_REMEDY}"
+      )
+  if unknown := _first_line(sentences, used - {*tags}):
+    raise UserError(
+      f"{path}, {unknown} is none of the model's tags, which are "
+      f"{labels.known_labels(tags)}"
+    )

@@ -1,7 +1,5 @@
 """run_ner.py: data, evaluation, predictions, export."""
 
-from functools import cached_property
-
 import keras
 import numpy as np
 from absl import logging
@@ -24,7 +22,7 @@ from tasks.ner.answers import Answers, split_words
 from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
-from tasks.ner.tagging import Settings, find_scheme
+from tasks.ner.tagging import Settings
 from training import inference, processes
 
 
@@ -64,8 +62,7 @@ class Ner(Task[Settings]):
     vocab_checks.warn_of_examples(
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
-    is_one = len(sentences) >= 20 and not sentences[-1].document
-    if settings.document_context and is_one:
+    if settings.document_context and not sentences[-1].document:
       text = "%s: all %d sentences are one document, so --document_context "
       text += "adds sentences that may be unrelated; %s begins a document"
       logging.warning(text, file, len(sentences), DOCUMENT_START)
@@ -97,7 +94,6 @@ class Ner(Task[Settings]):
     """Scores entities and words; with --do_eval, also writes predictions."""
     settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.eval_batch_size)
-    sentences = self._comparable(logits, sentences)
     ids = {tag: i for i, tag in enumerate(self.labels)}
     label_ids = [ids[tag] for s in sentences for tag in s.tags or ()]
     batch = {"label_ids": np.array(label_ids)}
@@ -109,16 +105,6 @@ class Ner(Task[Settings]):
     scores = metrics.score(logits, self.labels, sentences)
     results = metrics.results(scores, np.asarray(terms["word_loss"]))
     return Evaluation(results, self._judged(sentences, logits))
-
-  @cached_property
-  def _learned(self) -> str:
-    """Name of the scheme to train on; "" without a training."""
-    train = self.examples.get("train")
-    return find_scheme(train, self.labels).name if train else ""
-
-  def _comparable(self, logits, sentences):
-    known = self._learned
-    return metrics.in_learned_scheme(logits, self.labels, sentences, known)
 
   def _judged(self, sentences, logits):
     """Yields the sentences with their tags and the model's answers.
@@ -148,7 +134,6 @@ class Ner(Task[Settings]):
     """Writes the predicted tags of a file; logs scores if it has tags."""
     settings, sentences = self.settings, records.examples
     logits = word_logits(model, records, settings.predict_batch_size)
-    sentences = self._comparable(logits, sentences)
     metrics.write_predictions(
       settings.output_dir, split, logits, self.labels, sentences
     )
