@@ -23,16 +23,16 @@ def check_training(settings: Training) -> None:
         "--early_stopping_patience counts evaluations: give --eval_steps, the "
         "number of steps between them"
       )
-    size, trials = settings.ensemble, settings.trials()
-    number = len(trials) * settings.num_seeds
+    size, trials = settings.ensemble, settings.named_trials()
     if size > 1 and not settings.do_train:
       model_files.best_trials(settings.output_dir, size)
-    elif number < size:
+    elif len(trials) < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more values of --learning_rate, or --num_seeds"
+        f"{len(trials)}: give more values of --learning_rate, or --num_seeds"
       )
-    if settings.do_train and 0 in [t["num_train_epochs"] for t in trials]:
+    epochs = {trial["num_train_epochs"] for trial in trials.values()}
+    if settings.do_train and 0 in epochs:
       raise UserError("--num_train_epochs=0 trains nothing: drop --do_train")
   check_export(settings, settings.dtype)
   check_devices(settings)
