@@ -100,40 +100,6 @@ def test_the_saved_command_of_a_run_names_no_local_path(tmp_path, monkeypatch):
   assert not (tmp_path / "work/SST-2/base/1").exists()
 
 
-@pytest.mark.parametrize("there", [[], [2000]])
-def test_a_pretraining_is_repeated_if_a_checkpoint_is_gone(
-  tmp_path, monkeypatch, there
-):
-  folder, seen = tmp_path / "pretrain/base/1", []
-  folder.mkdir(parents=True)
-  for number in there:
-    (folder / f"model.ckpt-{number}.index").touch()
-
-  def execute(one):
-    seen.append((one.name, len([*folder.glob("*.index")])))
-    if one is start and not (folder / "model.ckpt-2000.index").exists():
-      folder.mkdir(exist_ok=True)
-      for number in (1000, 2000):
-        (folder / f"model.ckpt-{number}.index").touch()
-    return {"name": one.name}
-
-  start = plan.Run("pretrain/base/1", "run_pretraining.py")
-  command = "run_ner.py --init_checkpoint={work}/pretrain/base/1/model.ckpt-"
-  tuned = [plan.Run(f"NER/base.{n}/1", f"{command}{n}") for n in (1000, 2000)]
-  monkeypatch.setattr(plan, "runs", lambda _: [start, *tuned])
-  monkeypatch.setitem(plan.PLAN, "preparations", {})
-  monkeypatch.setattr(run, "write_files", lambda _: None)
-  monkeypatch.setattr(run, "execute", execute)
-  results_file = tmp_path / "lines"
-  results_file.write_text('{"name": "pretrain/base/1"}\n')
-  run.FLAGS.mark_as_parsed()
-  given = {"work_dir": str(tmp_path), "results": str(results_file)}
-  with flagsaver.flagsaver(**given):
-    run.main(None)
-  repeated = ("pretrain/base/1", 0)
-  assert seen == [repeated, ("NER/base.1000/1", 2), ("NER/base.2000/1", 1)]
-
-
 def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():
   base, none = ("NER", "base"), ("NER", "none")
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")
