@@ -4,10 +4,7 @@
 
 Each reader runs in its own process, which may die. Inputs that fail go to the
 folder --finds. If you copy an input to the folder tests/fuzz/corpus/TARGET,
-every test run reads the input. With atheris (requirements-dev.txt), coverage
-guides the mutation:
-
-  python -m tests.fuzz.guided squad
+every test run reads the input.
 """
 
 import argparse
