@@ -77,27 +77,6 @@ def _command(name):
   return f"from bert_tf2.commands import {name} as main; main()"
 
 
-PIPELINE = """
-import os
-import sys
-from unittest.mock import MagicMock
-
-# Beam may not be installed.
-for name in ("", ".metrics", ".options", ".options.pipeline_options"):
-  sys.modules["apache_beam" + name] = MagicMock(DoFn=object)
-from bert_tf2.data.pretraining import beam
-
-options = beam.PipelineOptions.return_value
-options.view_as.return_value.job_endpoint = None
-beam._run(lambda pipeline: None, [])
-print(os.environ["PYTHONPATH"])
-"""
-
-
-def test_worker_processes_of_beam_import_a_data_module_of_the_user(user):
-  assert _run(user, "-c", PIPELINE) == "site\n"
-
-
 TRAIN = """
   --task_name=tsv --data_dir=. --bert_config_file=bert_config.json
   --vocab_file=vocab.txt --max_seq_length=8 --do_train --num_train_epochs=1
