@@ -4,7 +4,6 @@ import re
 
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 
 from cli import settings
 from experiments import plan, results, run
@@ -74,30 +73,6 @@ def test_splitting_a_context_into_sentences_keeps_text_and_answers():
   for part, answer, start in ((1, "there", 7), (2, "Three", 0)):
     moved = [{"text": answer, "answer_start": start}]
     assert parts[part]["qas"] == [{"answers": moved}]
-
-
-def test_the_saved_command_of_a_run_names_no_local_path(tmp_path, monkeypatch):
-  commands = []
-
-  def call(command, **_):
-    commands.append(" ".join(command[1:]))
-    folder = tmp_path / "work/SST-2/base/1"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "eval_results.txt").write_text("eval_accuracy = 0.75\n")
-    return 0
-
-  monkeypatch.setattr(run.subprocess, "call", call)
-  run.FLAGS.mark_as_parsed()
-  work = f"{tmp_path}/work"
-  with flagsaver.flagsaver(work_dir=work, glue_dir="/glue", text="", squad=""):
-    [each] = [each for each in plan.runs() if each.name == "SST-2/base/1"]
-    line = run.execute(each)
-  assert "--data_dir=/glue/SST-2" in commands[0]
-  assert line["command"].startswith("python run_classifier.py ")
-  assert "--data_dir=$glue/SST-2" in line["command"]
-  assert str(tmp_path) not in line["command"]
-  assert line["results"] == {"eval_accuracy": 0.75}
-  assert not (tmp_path / "work/SST-2/base/1").exists()
 
 
 def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():

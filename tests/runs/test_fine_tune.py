@@ -17,7 +17,6 @@ from serving.export import ServedModel
 from tests import programs, stages
 from tests.training import toy
 from training import checkpoint, report, run_folder
-from training.run_folder import Checkpoints
 
 
 @pytest.fixture(autouse=True)
@@ -130,24 +129,6 @@ def test_a_run_does_not_train_again_after_early_stopping(tmp_path):
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
   assert _train(args, [])[1] == []
-
-
-def _save(folder, step):
-  """Saves the checkpoint of a training after `step` steps of 8 examples."""
-  training = toy.train_step()
-  training.step.assign(step)
-  training.examples.assign(8 * step)
-  Checkpoints(str(folder)).save(step, training.state)
-
-
-def test_a_finished_run_without_a_best_checkpoint_is_evaluated(
-  tmp_path, caplog
-):
-  _save(tmp_path, 9)
-  assert _train(_flags(tmp_path, num_train_epochs=2.0), [0.5])[1] == [9]
-  assert run_folder.read_best(str(tmp_path))["step"] == 9
-  assert not (tmp_path / "run.json").exists()
-  assert "seed=1 has no effect: the training in" in caplog.text
 
 
 def test_a_run_on_a_tpu_uses_one_hot_embeddings(tmp_path):
