@@ -70,11 +70,11 @@ def end_with_reader() -> None:
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
   """Parses flags, or ends the program; returns arguments that are no flags."""
-  if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
+  if {"--help", "-h"} & {*argv}:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
     sys.exit(0)
-  if {"--version", "-version"} & {*argv}:
+  if "--version" in argv:
     versions = run_json.versions() | {"commit": run_json.commit()}
     print("\n".join(f"{name} {version}" for name, version in versions.items()))
     sys.exit(0)

@@ -275,21 +275,12 @@ def distilled(
   folder = settings.needed("teacher")
   entry = run_json.read(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
-  ranks = {name: len(value.shape) for name, value in model.output.items()}
-  expected, actual = (
-    {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
-    for m in (teacher, model)
-  )
-  if expected != actual:
-    raise UserError(
-      f"--teacher={settings.teacher} has outputs of the sizes {expected}, this "
-      f"model {actual}: train both with the same labels"
-    )
 
   def outputs(batch):
     values = teacher(batch_inputs(teacher, batch), training=False)
-    for name, rank in ranks.items():
-      if values[name].shape.rank > rank:  # a span ensemble stacks logits
+    for name, value in model.output.items():
+      if values[name].shape.rank > len(value.shape):
+        # A span ensemble stacks logits.
         values[name] = tf.reduce_mean(values[name], -1)
     return values
 

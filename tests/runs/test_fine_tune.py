@@ -284,15 +284,6 @@ def _restore(monkeypatch, model, given):
   monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
 
 
-def test_teacher_and_student_must_have_the_same_number_of_labels(monkeypatch):
-  student, teacher = (models.classifier(toy.config(), n) for n in (2, 3))
-  _restore(monkeypatch, teacher, ("old", "last entry", None, []))
-  args = _flags("out", teacher="old", distill_weight=0.25)
-  message = r"'logits': 3}, this model {'logits': 2"
-  with pytest.raises(ValueError, match=message):
-    fine_tune.distilled(args, losses.classification(), student, None)
-
-
 def test_a_frozen_layer_keeps_its_values_and_has_no_slots(tmp_path):
   model = models.pretrainer(toy.config())
   before = _values(model)
