@@ -52,11 +52,6 @@ def test_an_error_names_the_worker_that_fails():
     contest.interleave({"a": failing}, 1)
 
 
-def test_a_ratio_is_the_median_of_rounds_with_its_range():
-  # The rounds have the ratios 2, 3 and 8.
-  assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
-
-
 @pytest.fixture
 def table(tmp_path):
   """Returns a table, whose document has the comments that mark the table."""
