@@ -32,10 +32,11 @@ class Settings(TrainedModel):
   text: tuple[str, ...] | None = common(
     None,
     "Text with [MASK], or any text with --text_pair; may be repeated.",
+    text=True,
     repeated=True,
   )
   text_pair: str | None = flag(
-    None, "Second text for each text: is it the next sentence?"
+    None, "Second text for each text: is it the next sentence?", text=True
   )
   input_file: str | None = common(None, "File of texts, a line each; -: stdin.")
   top_k: int = flag(5, "Number of tokens to print for each mask.", minimum=1)

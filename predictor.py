@@ -31,7 +31,7 @@ from storage import Progress, UserError
 from tasks.open import Predictor
 
 __all__ = ["Predictor"]
-_input = partial(flag, None, repeated=True)
+_input = partial(flag, None, text=True, repeated=True)
 
 
 @dataclass(frozen=True, kw_only=True)

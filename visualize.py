@@ -29,7 +29,7 @@ from tasks.open import restore
 from training import checkpoint_files, run_json
 
 _INPUTS = ("text", "text_pair", "question", "context", "choices")
-_input = partial(flag, None)
+_input = partial(flag, None, text=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class PageSettings(Settings):
   text: str | None = common(
     None,
     "The text, the first of two texts, or what each of --choices continues.",
+    text=True,
   )
   text_pair: str | None = _input("The second text.")
   question: str | None = _input("Question, for a model of run_squad.")

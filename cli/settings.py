@@ -48,6 +48,7 @@ class Flag:
   maximum: float | None = None
   choices: Sequence[str] | None = None
   group: str = BEYOND  # heading of --help
+  text: bool = False  # a user's text, in which ~ is not a folder
   repeated: bool = False  # the user repeats the flag for each text
   swept: bool = False  # several values, with commas between, make a sweep
   # Other flags may change the default. So `given` has the flag even if the user
@@ -196,7 +197,8 @@ def from_flags(
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
     is_list = isinstance(value, list | tuple)
     parts = tuple(value) if is_list else (value,)
-    parts = tuple(map(_expand_home, parts))
+    if not known.text:
+      parts = tuple(map(_expand_home, parts))
     if known.swept and is_list:
       several[name] = parts
     is_tuple = known.kind is tuple and value is not None

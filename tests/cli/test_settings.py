@@ -27,7 +27,7 @@ class Program(Base):
   name: str = flag("Bert", "Its own default.")
   number: int = flag(5, "A number.", maximum=9)
   files: tuple[str, ...] = flag(("a", "b"), "Files.")
-  texts: tuple[str, ...] | None = flag(None, "T.", repeated=True)
+  texts: tuple[str, ...] | None = flag(None, "T.", repeated=True, text=True)
   steps: tuple[int, ...] | None = flag(None, "Steps.")
   do_train: bool = flag(False, "Train.", training=False)
 
@@ -90,11 +90,12 @@ def test_a_swept_flag_keeps_all_its_values():
   assert (values.rate, values.several) == (0.5, {"rate": (0.5, 0.25)})
 
 
-def test_a_tilde_is_expanded(monkeypatch):
+def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
   monkeypatch.setenv("HOME", "/users/ann")
-  values = _parse("--folder=~/x", "--files=a,~/b")
+  values = _parse("--folder=~/x", "--files=a,~/b", "--texts=~/c")
   assert values.folder == "/users/ann/x"
   assert values.files == ("a", "/users/ann/b")
+  assert values.texts == ("~/c",)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from runs import model_files
 from tests import programs
 from tests.training import toy
 
-SPECIAL = ["", 'it\'s "b"', "a=b,c", "--x=y", "#1", "하다", "\\n"]
+SPECIAL = ["", 'it\'s "b"', "a=b,c", "~/x", "--x=y", "#1", "하다", "\\n"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program(Settings):
-  text: str | None = flag(None, "")
+  text: str | None = flag(None, "", text=True)
   other: str = flag("x", "")
   output_dir: str | None = flag(None, "")
   export_dir: str | None = flag(None, "")
