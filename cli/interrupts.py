@@ -17,27 +17,16 @@ def _end(*_):
   os._exit(130)
 
 
-def _raise_once(*_):
-  signal.signal(signal.SIGINT, _end)  # a second Ctrl-C does not wait
-  raise KeyboardInterrupt
-
-
 @contextmanager
 def clean_up() -> Iterator[None]:
-  """Context in which Ctrl-C raises KeyboardInterrupt, so code can clean up.
-
-  After the clean-up the process ends with status 130, even if an import turned
-  KeyboardInterrupt into another exception. A second Ctrl-C ends it at once.
-  """
+  """Context in which Ctrl-C raises KeyboardInterrupt, so code can clean up."""
   if signal.getsignal(signal.SIGINT) is not _end:
     yield
     return
-  signal.signal(signal.SIGINT, _raise_once)
+  signal.signal(signal.SIGINT, signal.default_int_handler)
   try:
     yield
-  except BaseException:
-    if signal.getsignal(signal.SIGINT) is not _end:
-      raise
+  except KeyboardInterrupt:
     os.write(2, _MESSAGE)
     sys.exit(130)
   finally:

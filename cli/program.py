@@ -1,15 +1,11 @@
 """Start and end of a program: --help, signals, errors."""
 
-import codecs
 import errno
-import io
-import json
 import os
 import re
 import signal
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -23,11 +19,6 @@ from training import run_json
 _DISK_FULL = re.compile(
   r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
-_PARSE_ERRORS = {
-  r"\('Non-boolean argument.*": "true or false",
-  r"invalid literal for int\(\).*": "an integer",
-  r"could not convert string to float.*": "a number",
-}
 
 
 def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
@@ -65,20 +56,11 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
 
   settings.define(kind, flags.FLAGS)
   write_settings_as_flags()
-  if isinstance(sys.stdout, io.TextIOWrapper):
-    codecs.register_error("escape", _escape)
-    sys.stdout.reconfigure(errors="escape")
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   start_up.silence_tensorflow()
   start_up.start_sooner()
   app.run(guarded, flags_parser=partial(_parse, kind))
-
-
-def _escape(error):
-  """Replaces letters that the output cannot encode by escapes of JSON."""
-  text = error.object[error.start : error.end]
-  return json.dumps(text)[1:-1], error.end
 
 
 def end_with_reader() -> None:
@@ -88,54 +70,33 @@ def end_with_reader() -> None:
 
 def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
   """Parses flags, or ends the program; returns arguments that are no flags."""
-  if {"--help", "-help", "--helpshort", "-h"} & {*argv}:
+  if {"--help", "-h"} & {*argv}:
     end_with_reader()
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
     sys.exit(0)
-  if {"--version", "-version"} & {*argv}:
+  if "--version" in argv:
     versions = run_json.versions() | {"commit": run_json.commit()}
     print("\n".join(f"{name} {version}" for name, version in versions.items()))
     sys.exit(0)
-  given = argv[1:]
   try:
-    given = flags.FLAGS.read_flags_from_files(given, force_gnu=False)
-    rest = flags.FLAGS([argv[0], *map(settings.from_line, given)])
-    _warn_of_repeated(argv)
-    return rest
-  except (flags.Error, ValueError) as error:
+    return flags.FLAGS(argv)
+  except flags.Error as error:
     missing = re.findall(r"Flag --(\w+) must have a value", str(error))
     message = " ".join(str(error).removeprefix("ERROR:: ").split())
-    for of_python, expected in _PARSE_ERRORS.items():
-      message = re.sub(of_python, f"expected {expected}", message)
     if missing:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
-      if odd := [one for one in given if one.startswith(("–", "—", "−"))]:
-        message += f"; {odd[0]!r} begins with another dash than '-'"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
-
-
-def _warn_of_repeated(argv: list[str]) -> None:
-  """Warns of flags that a command repeats. A flagfile does not count."""
-  matches = map(re.compile(r"--?(\w+)").match, argv)
-  counts = Counter(m[1] for m in matches if m and m[1] in flags.FLAGS)
-  for name, number in counts.items():
-    if number > 1 and not isinstance(flags.FLAGS[name], flags.MultiFlag):
-      text = "--%s is there %d times, and only the last one counts"
-      logging.warning(text, name, number)
 
 
 def help_text(description: str, kind: type[Settings]) -> str:
   """Makes the text of --help: `description`, then all flags in groups."""
   known = settings.flags_of(kind).values()
-  is_original = any(flag.group == settings.ORIGINAL for flag in known)
   lines = [description.strip()]
   for group in settings.GROUPS:
     members = [flag for flag in known if flag.group == group]
     if group != settings.COMMON:
       members.sort(key=lambda flag: flag.name)
-    if group == settings.BEYOND and not is_original:
-      group = "Others"
     if members:
       lines += ["", f"{group}:", *map(_describe, members)]
   lines += ["", "--flagfile=FILE reads flags from a file, one per line."]

@@ -9,8 +9,6 @@ flags, dry runs and sweeps read the dataclass. A flag that an older run.json
 lacks gets its default.
 """
 
-import json
-import math
 import os
 import re
 import typing
@@ -186,7 +184,7 @@ def from_flags(
 ) -> S:
   """Makes the settings of a program from flags that absl has parsed.
 
-  Raises ValueError for an empty required flag, NaN and infinity.
+  Raises ValueError for an empty required flag.
   """
   values: dict[str, Any] = {}
   given, several = set(), {}
@@ -199,8 +197,6 @@ def from_flags(
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
     is_list = isinstance(value, list | tuple)
     parts = tuple(value) if is_list else (value,)
-    if not all(math.isfinite(x) for x in parts if isinstance(x, float)):
-      raise UserError(f"--{name}={value}: give a finite number")
     if not known.text:
       parts = tuple(map(_expand_home, parts))
     if known.swept and is_list:
@@ -250,26 +246,10 @@ def repeating(settings: Settings, seed: int) -> str:
 
 
 def line_of(parsed: flags.Flag) -> str:
-  """Line of a flagfile, with --name:json= for texts that a line cannot hold."""
-  line = f"--{parsed.name}={re.sub('[() ]', '', str(parsed.value))}"  # (1, 2)
+  """Line of a flagfile."""
   if parsed.boolean or parsed.serializer:
-    line = parsed.serialize()
-  if line.isprintable() and line == line.strip():
-    return line
-  name, _, value = line.partition("=")
-  return f"{name}:json={json.dumps(value)}"
-
-
-def from_line(argument: str) -> str:
-  """Turns a line of `line_of` into --name=value; ValueError for bad JSON."""
-  argument = argument.removeprefix("\ufeff")  # byte order mark
-  name, is_json, value = argument.partition(":json=")
-  if not is_json or not re.fullmatch(r"--\w+", name):
-    return argument
-  try:
-    return f"{name}={json.loads(value)}"
-  except ValueError as error:
-    raise ValueError(f"{argument} is not JSON: {error}") from None
+    return parsed.serialize()
+  return f"--{parsed.name}={re.sub('[() ]', '', str(parsed.value))}"  # (1, 2)
 
 
 # --- Checks of files that flags name -----------------------------------------
@@ -287,12 +267,11 @@ def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
 
 
 def check_is_new(*paths: str) -> None:
-  present = [path for path in paths if files.exists(path)]
-  if present:
-    verb, them = ("exists", "it") if len(present) == 1 else ("exist", "them")
-    raise FileExistsError(
-      f"{', '.join(present)} {verb} already; remove {them}, or give --overwrite"
-    )
+  for path in paths:
+    if files.exists(path):
+      raise FileExistsError(
+        f"{path} exists already; remove it, or give --overwrite"
+      )
 
 
 def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:

@@ -118,6 +118,4 @@ def _unseen(paragraphs, seen):
 if __name__ == "__main__":
   if len(sys.argv) != 2:
     sys.exit("usage: python demo/reference_text.py FOLDER, a new folder")
-  if Path(sys.argv[1]).exists():
-    sys.exit(f"{sys.argv[1]} is there already: remove it, or name another")
   main(sys.argv[1])

@@ -5,9 +5,7 @@ r"""Runs the commands of experiments/plan.py, one after the other.
     --peer_python=torch/bin/python --work_dir=work
 
 Each finished run is a line of --results, and the same command continues after
-the last line. The command makes what --work_dir lacks. It repeats a finished
-pre-training only if a run needs a checkpoint that is gone. This command writes
-docs/results.md:
+the last line. This command writes docs/results.md:
 
   python -m experiments.results
 """
@@ -50,22 +48,15 @@ def main(_):
     is_possible = FLAGS.encoder_dir or "{encoder}" not in command
     if is_possible and not Path(FLAGS.work_dir, path).exists():
       execute(plan.Run(path, command))
-  runs = {run.name: run for run in plan.runs(FLAGS.scale)}
-  for number, run in enumerate(runs.values(), 1):
-    finished = {line["name"] for line in read(FLAGS.results)}
+  runs = [*plan.runs(FLAGS.scale)]
+  finished = {line["name"] for line in read(FLAGS.results)}
+  for number, run in enumerate(runs, 1):
     if run.name in finished or not re.search(FLAGS.only, run.name):
       continue
     logging.info("%d of %d: %s", number, len(runs), run.name)
-    rest = [run for run in runs.values() if run.name not in finished]
-    remove_checkpoints(finished, rest)
-    for start, step in checkpoints(run):
-      folder = Path(FLAGS.work_dir, start)
-      if not (folder / f"{step}.index").exists():
-        logging.info("%s again, for its %s", start, step)
-        if start in finished:  # a finished training would not train again
-          shutil.rmtree(folder, ignore_errors=True)
-        execute(runs[start])
+    remove_checkpoints(finished, [r for r in runs if r.name not in finished])
     line = execute(run)
+    finished.add(run.name)
     with open(FLAGS.results, "a", encoding="utf-8") as file:
       file.write(json.dumps(line) + "\n")
 

@@ -187,26 +187,12 @@ def stack(values: Sequence):
 def packed(model: keras.Model) -> keras.Model:
   """Makes a model of packed rows, for training, with the layers of `model`.
 
-  `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`. Inputs
-  are the arguments of PackedBert; the `output_slots` of `multiple_choice` are
-  [B, C, 1]. A tagger has no output positions, and its logits are [R, T, L].
-  Raises ValueError for other models.
+  `model` is a `pretrainer`, `classifier`, `multiple_choice` or `tagger`, with
+  one bidirectional encoder, no BiLSTM and no windows. Inputs are the arguments
+  of PackedBert; the `output_slots` of `multiple_choice` are [B, C, 1]. A tagger
+  has no output positions, and its logits are [R, T, L].
   """
-  berts = [layer for layer in model.layers if isinstance(layer, Bert)]
-  head = model.layers[-1]
-  kinds = heads.PretrainingHeads | heads.ClassificationHead
-  fits = len(berts) == 1 and isinstance(head, kinds | heads.MultipleChoiceHead)
-  fits &= not any(isinstance(layer, PoolWindows) for layer in model.layers)
-  if fits:
-    config = berts[0].config
-    fits = config.attention == "bidirectional" and not config.add_bilstm
-  if not fits:
-    raise UserError(
-      "this model cannot be packed: make a pretrainer, classifier, "
-      "multiple_choice or tagger of one encoder, without windows, BiLSTM, and "
-      "attention in one direction"
-    )
-  encoder = PackedBert(berts[0])
+  head, encoder = model.layers[-1], PackedBert(model.get_layer("bert"))
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
     logits = head(encoder(**rows)["sequence_output"])

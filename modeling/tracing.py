@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 import keras
 from keras import ops
 
-from storage import UserError
-
 if keras.backend.backend() == "tensorflow":  # else TensorFlow may be missing
   import tensorflow as tf
   from tensorflow.compiler.tf2xla.ops import gen_xla_ops
@@ -101,17 +99,13 @@ def is_fused() -> bool:
   """True if the fused form is in use.
 
   TensorFlow uses the fused form by default if there is no GPU or TPU.
-  BERT_FUSED_OPS (0 or 1, other values raise ValueError) overrides the default,
-  and `mode` overrides both.
+  BERT_FUSED_OPS (0 or 1) overrides the default, and `mode` overrides both.
   """
   if keras.backend.backend() != "tensorflow":
     return False
   if (fused := current().fused) is not None:
     return fused
-  setting = os.environ.get("BERT_FUSED_OPS", "")
-  if setting not in ("", "0", "1"):
-    raise UserError(f"BERT_FUSED_OPS must be 0 or 1, not {setting!r}")
-  if setting:
+  if setting := os.environ.get("BERT_FUSED_OPS"):
     return setting == "1"
   # This host's visible devices do not include another host's TPU.
   on_tpu = isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)

@@ -22,14 +22,13 @@ def check_training(settings: Training) -> None:
         "--early_stopping_patience counts evaluations: give --eval_steps, the "
         "number of steps between them"
       )
-    size = settings.ensemble
-    number = len(settings.trials()) * settings.num_seeds
+    size, trials = settings.ensemble, settings.named_trials()
     if size > 1 and not settings.do_train:
       model_files.best_trials(settings.output_dir, size)
-    elif number < size:
+    elif len(trials) < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{number}: give more values of --learning_rate, or --num_seeds"
+        f"{len(trials)}: give more values of --learning_rate, or --num_seeds"
       )
   check_export(settings, settings.dtype)
   check_devices(settings)

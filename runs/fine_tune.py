@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -107,8 +106,7 @@ def fine_tune(task: Task[S]) -> None:
   worker predicts and writes results. The other workers wait.
   """
   if task.settings.is_sweep:
-    mark = _fingerprint(task.examples, "train", "dev")
-    task = replace(task, settings=sweep.run_sweep(task.settings, mark))
+    task = replace(task, settings=sweep.run_sweep(task.settings))
   run, settings = start(task.settings), task.settings
   data = {
     split: task.convert(split)
@@ -134,15 +132,6 @@ def fine_tune(task: Task[S]) -> None:
     run_folder.wait_for_chief()
   if settings.do_export:
     run.export(task.served_model)
-
-
-def _fingerprint(examples, *splits):
-  """Returns 12 hex digits, which change if an example of a split changes."""
-  digest = hashlib.sha256()
-  for split in splits:
-    for example in (split, *examples.get(split, ())):
-      digest.update(repr(example).encode(errors="surrogatepass"))
-  return digest.hexdigest()[:12]
 
 
 def start(settings: S) -> Run[S]:
@@ -185,7 +174,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
     num_warmup_steps=int(steps * settings.warmup_proportion),
     new_head=settings.new_head,
     unit=task.unit,
-    examples=_fingerprint(task.examples, "train"),
+    examples=_fingerprint(task.examples["train"]),
     evaluated=evaluated,
     evaluate_last=settings.keeps_best,
   ):
@@ -194,6 +183,14 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
+
+
+def _fingerprint(examples):
+  """Returns 12 hex digits, which change if an example changes."""
+  digest = hashlib.sha256()
+  for example in examples:
+    digest.update(repr(example).encode(errors="surrogatepass"))
+  return digest.hexdigest()[:12]
 
 
 def evaluate(
@@ -223,10 +220,6 @@ def evaluate(
 def _write_page(task, evaluation, split, data, step):
   """Writes eval_predictions.tsv of a dev set, and run.html of "dev"."""
   settings = task.settings
-  values = [value for name, value in evaluation.items() if "loss" in name]
-  if not np.isfinite(values).all():
-    logging.warning("the loss is not finite: there is no run.html")
-    return
   if settings.dry_run or not processes.is_chief():
     return
   if not (judged := [*evaluation.judged]):
@@ -241,18 +234,16 @@ def _write_page(task, evaluation, split, data, step):
 
 
 def _num_steps(settings: FineTuning, num_examples: int) -> int:
+  if settings.dry_run:
+    return DRY_RUN_STEPS
   epochs, batch_size = settings.num_train_epochs, settings.train_batch_size
   steps = int(num_examples / batch_size * epochs)
-  at_most = settings.max_examples
-  are_all = at_most is None or num_examples < at_most
-  if not steps and are_all:
+  if not steps:
     raise UserError(
       f"{number_of(num_examples, 'example')} x --num_train_epochs={epochs:g} "
       f"make no step of --train_batch_size={batch_size}: lower it, or raise "
       "--num_train_epochs"
     )
-  if settings.dry_run:
-    return DRY_RUN_STEPS
   counts = number_of(num_examples, "example"), number_of(steps, "step")
   logging.info("%s, %s", *counts)
   return steps
@@ -279,21 +270,12 @@ def distilled(
   folder = settings.needed("teacher")
   entry = run_json.read(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
-  ranks = {name: len(value.shape) for name, value in model.output.items()}
-  expected, actual = (
-    {name: m.output[name].shape[rank - 1] for name, rank in ranks.items()}
-    for m in (teacher, model)
-  )
-  if expected != actual:
-    raise UserError(
-      f"--teacher={settings.teacher} has outputs of the sizes {expected}, this "
-      f"model {actual}: train both with the same labels"
-    )
 
   def outputs(batch):
     values = teacher(batch_inputs(teacher, batch), training=False)
-    for name, rank in ranks.items():
-      if values[name].shape.rank > rank:  # a span ensemble stacks logits
+    for name, value in model.output.items():
+      if values[name].shape.rank > len(value.shape):
+        # A span ensemble stacks logits.
         values[name] = tf.reduce_mean(values[name], -1)
     return values
 

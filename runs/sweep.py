@@ -15,18 +15,15 @@ from absl import logging
 from data import labels
 from runs import model_files, training_program
 from runs.task_settings import FineTuning
-from storage import UserError, files
+from storage import files
 from training import processes, run_folder, run_json
-
-_EXAMPLES = "examples"  # column with a fingerprint
 
 T = TypeVar("T", bound=FineTuning)
 
 
-def run_sweep(settings: T, examples: str = "") -> T:
-  """Trains each trial that has no row in sweep.tsv.
+def run_sweep(settings: T) -> T:
+  """Trains each trial that has no row in sweep.tsv; warns of other flags.
 
-  Warns of trials with other flags or another fingerprint of the `examples`.
   Copies the best trial's checkpoint to the folder `best`. Only the chief worker
   reads the trials' results and writes files. Call this function before the
   process uses a device: the trials need the devices. Returns settings that
@@ -37,23 +34,18 @@ def run_sweep(settings: T, examples: str = "") -> T:
   first = 1 if settings.seed is None else settings.seed
   rows = model_files.read_table(output_dir)
   trials: dict[str, dict] = {row["run"]: row for row in rows}
-  for row in rows:
-    row.setdefault(_EXAMPLES, "")  # which older tables lack
   # Trials only train. The sweep evaluates, predicts and exports the best model.
   later = settings.given.intersection(settings.stages) - {"do_train"}
   for name, setting in settings.named_trials().items():
     folder = os.path.join(output_dir, name)
     if name in trials:
-      logging.info("%s is complete already", name)
+      text = "%s is complete; to train it anew, name another --output_dir"
+      logging.info(text, name)
       model_files.warn_if_changed(settings.replace(**setting), folder)
-      if trials[name][_EXAMPLES] not in ("", examples):
-        text = "%s was trained with other examples, so its score does not "
-        text += "compare; to train anew, name another --output_dir"
-        logging.warning(text, folder)
       continue
     model_files.save_command(settings, first)
-    if processes.is_chief():
-      _copy_labels(output_dir, folder)
+    if processes.is_chief() and labels.exist(output_dir):
+      labels.save_if_missing(labels.load(output_dir), folder)
     flags = [f"--output_dir={folder}"]
     flags += [f"--{flag}={value}" for flag, value in setting.items()]
     flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
@@ -64,7 +56,6 @@ def run_sweep(settings: T, examples: str = "") -> T:
       trials[name] = {"run": name}
       trials[name] |= {key: setting[key] for key in ("learning_rate", "seed")}
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
-      trials[name][_EXAMPLES] = examples
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
@@ -95,23 +86,9 @@ def _log_trials(trials):
       logging.info("  %s: %s", setting, numbers)
 
 
-def _copy_labels(source, target):
-  """Copies labels.txt, if any; ValueError if the target's labels differ."""
-  if not labels.exist(source):
-    return
-  known = labels.load(source)
-  labels.save_if_missing(known, target)
-  if labels.load(target) != known:
-    raise UserError(
-      f"{source} and {target} have different labels in {labels.FILE_NAME}, "
-      "or a different order: take a new --output_dir"
-    )
-
-
 def _copy_best(source, target, ensemble):
   """Copies a trial's results, and its entry of run.json with --ensemble."""
-  _copy_labels(source, target)
-  for name in labels.THRESHOLD_FILES:
+  for name in (labels.FILE_NAME, *labels.THRESHOLD_FILES):
     path = os.path.join(source, name)
     if files.exists(path):
       files.copy(path, os.path.join(target, name))
@@ -120,7 +97,6 @@ def _copy_best(source, target, ensemble):
   files.make_folder(copied)
   for name in files.list_folder(best):
     files.copy(os.path.join(best, name), os.path.join(copied, name))
-  for entry in run_json.read(source)[-1:]:
-    entry["flags"]["ensemble"] = ensemble
-    if [entry] != run_json.read(target)[-1:]:
-      run_json.append(target, entry)
+  entry = run_json.read(source)[-1]
+  entry["flags"]["ensemble"] = ensemble
+  run_json.append(target, entry)

@@ -130,23 +130,19 @@ class FineTuning(Vocabulary, Training):
     """Names of the flags for files that a run reads: train_file and so on."""
     return [f"{split}_file" for split in self.splits_to_read]
 
-  def trials(self) -> list[dict[str, float]]:
-    """All combinations of the swept flags' values; just one without a sweep."""
-    swept = [k for k, known in flags_of(type(self)).items() if known.swept]
-    values = {k: self.several.get(k, (getattr(self, k),)) for k in swept}
-    combinations = dict.fromkeys(product(*values.values()))  # no duplicates
-    return [dict(zip(values, row, strict=True)) for row in combinations]
-
   def named_trials(self) -> dict[str, dict]:
-    """Trials by name: values of the swept flags, and the seed."""
+    """Trials of a sweep by name: values of the swept flags, and the seed."""
+    swept = [k for k, known in flags_of(type(self)).items() if known.swept]
+    values = [self.several.get(name, (self[name],)) for name in swept]
     first = 1 if self.seed is None else self.seed
     shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}
     result = {}
-    for trial in self.trials():
+    for row in product(*values):
+      trial = dict(zip(swept, row, strict=True))
       name = f"rate_{trial['learning_rate']:g}"
-      for swept, short in shorts.items():
-        if swept in self.several:
-          name += f"_{short}_{trial[swept]:g}"
+      for key, short in shorts.items():
+        if key in self.several:
+          name += f"_{short}_{trial[key]:g}"
       for seed in range(first, first + self.num_seeds):
         result[f"{name}_seed_{seed}"] = trial | {"seed": seed}
     return result

@@ -1,14 +1,11 @@
 """Benchmarks run, and the tables show the saved results."""
 
 import importlib
-import json
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import contest, fine_tune, serving
+from benchmarks import contest
 from benchmarks.results import Table
 from tests import programs
 
@@ -55,32 +52,6 @@ def test_an_error_names_the_worker_that_fails():
     contest.interleave({"a": failing}, 1)
 
 
-def test_a_ratio_is_the_median_of_rounds_with_its_range():
-  # The rounds have the ratios 2, 3 and 8.
-  assert contest.ratios([2, 6, 8], [1, 2, 1]) == ("3.00", "2.00-8.00")
-
-
-def test_serving_is_compared_with_transformers_of_the_same_dtype_or_float32():
-  medians = {"ours, int8": 1.0, "ours, bfloat16": 3.0}
-  medians |= {"transformers, float32": 2.0, "transformers, bfloat16": 6.0}
-  seconds = {name: [value, value] for name, value in medians.items()}
-  result = {"case": "c", "pairs": 4, "seconds": {"1": seconds, "32": seconds}}
-  values = {"peak": 9.0, "differ": 0, "first": (0.5, 7.0), "p99": 1.5}
-  result |= {name: dict.fromkeys(medians, v) for name, v in values.items()}
-  int8, bfloat16, *_ = map(list, serving.rows(result))
-  # Our int8 takes half the time of float32 (0.50). Nobody measured ONNX (-).
-  expected = "c|ours, int8|1000.0|1500.0|0.50|-|4|0.50|-|500|7.0|9|0 of 4"
-  assert int8 == expected.split("|")
-  # Our bfloat16 takes half the time of their bfloat16.
-  assert bfloat16[4:6] == ["0.50", "-"]
-
-
-def test_a_list_of_peers_must_have_transformers_in_float32():
-  peers = SimpleNamespace(peers=["ONNX Runtime float32"])
-  with pytest.raises(ValueError, match="--peers lacks transformers float32"):
-    next(serving.measure(peers))
-
-
 @pytest.fixture
 def table(tmp_path):
   """Returns a table, whose document has the comments that mark the table."""
@@ -117,56 +88,3 @@ def test_every_processor_has_a_table_of_its_newest_results(table):
   first, second = table.markdown().split(end)
   assert first.endswith("| a | 3 |") and "| a | 1 |" not in first
   assert "| a | 2 |" in second and second.endswith("on X2.")
-
-
-def test_nothing_is_measured_if_the_document_has_no_comments_for_the_table(
-  table,
-):
-  table.document.write_text("Nothing.\n")
-  results = (pytest.fail("measured") for _ in range(1))
-  with pytest.raises(ValueError, match=r"README\.md has no comments"):
-    table.report(results, publish=True)
-
-
-def test_the_fine_tuning_benchmark_compares_a_program_with_its_peer(
-  tmp_path, monkeypatch
-):
-  for name in "train", "dev":
-    (tmp_path / f"{name}.conll").write_text("Ann B-PER\nran O\n\nIt O\n")
-  commands = []
-
-  def interleave_fresh(runs, rounds, **request):
-    [(label, contestant)] = runs.items()
-    command = [*map(str, contestant.config["command"])]
-    commands.append(command)
-    folder = next((x for x in command if x.startswith("--output_dir=")), None)
-    if folder:
-      folder = Path(folder.removeprefix("--output_dir="))
-      folder.mkdir()
-      (folder / "eval_results.txt").write_text("eval_f1 = 0.5\n")
-    output = json.dumps({"predictions": [["B-PER", "O"], ["O"]]})
-    # The peer, which has no output folder, takes twice the time.
-    seconds = {"seconds": 1.0 if folder else 2.0, "cpu_seconds": 3.0}
-    return {label: [seconds | {"output": output}]}
-
-  monkeypatch.setattr(contest, "interleave_fresh", interleave_fresh)
-  folders = dict.fromkeys(("data_dir", "bert_dir", "hf_dir"), tmp_path)
-  args = SimpleNamespace(
-    **folders,
-    **{"task": "NER", "work_dir": tmp_path / "work", "peer_python": "python"},
-    **{"contestants": ["bert-tf2", "transformers"], "preload": "", "seed": 1},
-    **{"rounds": 2, "epochs": 1, "batch_size": 16, "max_seq_length": 128},
-    **{"learning_rate": 5e-5, "dtype": "bfloat16", "group_by_length": True},
-  )
-  [result] = fine_tune.measure(args)
-  program, peer, *_ = commands
-  assert "--group_by_length=True" in program
-  assert f"--dev_file={tmp_path}/dev.conll" in program
-  assert '"dtype": "bfloat16"' in peer[-1]
-  rows = [" ".join(row) for row in fine_tune.rows(result)]
-  case = "NER, bfloat16, 1 epoch, by length"
-  # The peer's tags are all right. Columns: scores, s, CPU s, ratio, range.
-  assert rows == [
-    f"{case} bert-tf2 f1 50.0 ± 0.0 1 3 1.00 1.00-1.00",
-    f"{case} transformers f1 100.0 ± 0.0 2 3 2.00 2.00-2.00",
-  ]

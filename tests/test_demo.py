@@ -58,16 +58,6 @@ def test_the_folder_of_the_demo_text_exists_only_when_all_text_is_written(
   assert (text / "train/t.txt").read_text() == f"{SENTENCES}\n"
 
 
-def test_the_demo_text_needs_a_new_folder(tmp_path):
-  for arguments, message in (
-    ([], "usage: python"),
-    ([tmp_path], "is there al"),
-  ):
-    done = programs.python(["demo/reference_text.py", *arguments])
-    assert done.returncode == 1
-    assert message in done.stderr
-
-
 def test_make_chooses_the_newest_python_that_works(tmp_path):
   """python3.13 exists but fails, as pyenv's commands do for unused versions."""
   scripts = {"3.13": "exit 127", "3.12": "echo python3.12", "3": "echo x"}

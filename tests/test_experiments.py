@@ -4,7 +4,6 @@ import re
 
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 
 from cli import settings
 from experiments import plan, results, run
@@ -74,64 +73,6 @@ def test_splitting_a_context_into_sentences_keeps_text_and_answers():
   for part, answer, start in ((1, "there", 7), (2, "Three", 0)):
     moved = [{"text": answer, "answer_start": start}]
     assert parts[part]["qas"] == [{"answers": moved}]
-
-
-def test_the_saved_command_of_a_run_names_no_local_path(tmp_path, monkeypatch):
-  commands = []
-
-  def call(command, **_):
-    commands.append(" ".join(command[1:]))
-    folder = tmp_path / "work/SST-2/base/1"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "eval_results.txt").write_text("eval_accuracy = 0.75\n")
-    return 0
-
-  monkeypatch.setattr(run.subprocess, "call", call)
-  run.FLAGS.mark_as_parsed()
-  work = f"{tmp_path}/work"
-  with flagsaver.flagsaver(work_dir=work, glue_dir="/glue", text="", squad=""):
-    [each] = [each for each in plan.runs() if each.name == "SST-2/base/1"]
-    line = run.execute(each)
-  assert "--data_dir=/glue/SST-2" in commands[0]
-  assert line["command"].startswith("python run_classifier.py ")
-  assert "--data_dir=$glue/SST-2" in line["command"]
-  assert str(tmp_path) not in line["command"]
-  assert line["results"] == {"eval_accuracy": 0.75}
-  assert not (tmp_path / "work/SST-2/base/1").exists()
-
-
-@pytest.mark.parametrize("there", [[], [2000]])
-def test_a_pretraining_is_repeated_if_a_checkpoint_is_gone(
-  tmp_path, monkeypatch, there
-):
-  folder, seen = tmp_path / "pretrain/base/1", []
-  folder.mkdir(parents=True)
-  for number in there:
-    (folder / f"model.ckpt-{number}.index").touch()
-
-  def execute(one):
-    seen.append((one.name, len([*folder.glob("*.index")])))
-    if one is start and not (folder / "model.ckpt-2000.index").exists():
-      folder.mkdir(exist_ok=True)
-      for number in (1000, 2000):
-        (folder / f"model.ckpt-{number}.index").touch()
-    return {"name": one.name}
-
-  start = plan.Run("pretrain/base/1", "run_pretraining.py")
-  command = "run_ner.py --init_checkpoint={work}/pretrain/base/1/model.ckpt-"
-  tuned = [plan.Run(f"NER/base.{n}/1", f"{command}{n}") for n in (1000, 2000)]
-  monkeypatch.setattr(plan, "runs", lambda _: [start, *tuned])
-  monkeypatch.setitem(plan.PLAN, "preparations", {})
-  monkeypatch.setattr(run, "write_files", lambda _: None)
-  monkeypatch.setattr(run, "execute", execute)
-  results_file = tmp_path / "lines"
-  results_file.write_text('{"name": "pretrain/base/1"}\n')
-  run.FLAGS.mark_as_parsed()
-  given = {"work_dir": str(tmp_path), "results": str(results_file)}
-  with flagsaver.flagsaver(**given):
-    run.main(None)
-  repeated = ("pretrain/base/1", 0)
-  assert seen == [repeated, ("NER/base.1000/1", 2), ("NER/base.2000/1", 1)]
 
 
 def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():

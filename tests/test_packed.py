@@ -1,7 +1,5 @@
 """Packed examples have the losses and gradients of padded examples."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,8 +8,6 @@ from data import batching
 from data.batching import Packing
 from modeling import losses, models
 from tests.modeling.every_model import CONFIG
-
-WINDOWS = models.Windows(8, 4, "mean")
 
 LENGTH = 16
 PREDICTIONS = 3
@@ -180,21 +176,3 @@ def test_the_planned_number_of_packed_rows_is_the_actual_number():
       packed = rows.pack(_tensors(_classes(sizes)))
       number = batching._num_rows(np.array(sizes), rows)
       assert packed["input_ids"].shape[0] == number
-
-
-@pytest.mark.parametrize(
-  ("make", "changes", "options"),
-  [
-    (models.encoder, {}, {}),
-    (models.span_labeler, {}, {}),
-    (models.tagger, {"attention": "shallow"}, {"num_tags": 2}),
-    (models.tagger, {"attention": "left_to_right"}, {"num_tags": 2}),
-    (models.tagger, {"add_bilstm": True}, {"num_tags": 2}),
-    (models.classifier, {}, {"num_labels": 2, "windows": WINDOWS}),
-  ],
-)
-def test_packing_refuses_models_that_cannot_read_packed_rows(
-  make, changes, options
-):
-  with pytest.raises(ValueError, match="tagger of one encoder"):
-    models.packed(make(replace(CONFIG, **changes), **options))

@@ -80,6 +80,3 @@ def test_files_without_a_usable_question_are_reported(tmp_path):
   paths = _release(tmp_path, Other="Nobody knows.")
   with pytest.raises(UserError, match=r"no document in .* has an answer"):
     triviaqa.convert(*paths)
-  (tmp_path / "questions.json").write_text('{"data": []}')
-  with pytest.raises(UserError, match=r"questions\.json is not a file of Tri"):
-    triviaqa.convert(*paths)

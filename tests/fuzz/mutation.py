@@ -1,4 +1,4 @@
-"""Small random changes to file contents, for fuzzing without atheris."""
+"""Small random changes to file contents, for fuzzing."""
 
 from collections.abc import Sequence
 from random import Random

@@ -4,17 +4,13 @@
 
 Each reader runs in its own process, which may die. Inputs that fail go to the
 folder --finds. If you copy an input to the folder tests/fuzz/corpus/TARGET,
-every test run reads the input. With atheris (requirements-dev.txt), coverage
-guides the mutation:
-
-  python -m tests.fuzz.guided squad
+every test run reads the input.
 """
 
 import argparse
 import json
 import multiprocessing
 import os
-import resource
 import signal
 import tempfile
 import time
@@ -24,9 +20,7 @@ from random import Random
 
 from cli import program
 
-# An input that exceeds a limit counts as a find.
-SECONDS = 10
-MEGABYTES = 1024
+SECONDS = 10  # an input that takes longer counts as a find
 
 
 def attempt(read, path: str, content: bytes) -> str:
@@ -59,7 +53,6 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
   from tests.fuzz import mutation, targets  # noqa: PLC0415, imports TensorFlow
 
   signal.signal(signal.SIGALRM, _too_long)
-  _limit_memory()
   rng = Random(f"{name} {seed}")
   counts = Counter()
   begin = time.monotonic()
@@ -68,7 +61,6 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
     path = targets.prepare(name, folder)
     seeds = targets.seeds(name)
     read = targets.TARGETS[name].read
-    at_first = _megabytes()
     for number in range(inputs):
       content = mutation.mutated(seeds, rng)
       start = time.monotonic()
@@ -81,18 +73,7 @@ def work(name: str, inputs: int, seed: int, finds: str) -> None:
       counts[outcome] += 1
   row = {"target": name, "counts": counts, "slowest": round(slowest, 2)}
   row["seconds"] = round(time.monotonic() - begin)
-  print(json.dumps(row | {"megabytes": [at_first, _megabytes()]}))
-
-
-def _limit_memory():
-  """Makes an input that takes more than a gigabyte raise MemoryError."""
-  pages = int(Path("/proc/self/statm").read_text().split()[5])
-  limit = pages * resource.getpagesize() + (MEGABYTES << 20)
-  resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-
-
-def _megabytes():
-  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+  print(json.dumps(row))
 
 
 def main() -> None:

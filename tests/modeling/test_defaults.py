@@ -1,11 +1,10 @@
-import inspect
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import fused_ops, heads, models
+from modeling import fused_ops, models
 from modeling.config import BertConfig
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, inputs
@@ -38,12 +37,6 @@ def test_bert_config_has_the_defaults_of_the_original():
     "use_one_hot_embeddings": False,
     "fixed_positions": False,
   }
-
-
-def test_the_default_lstm_has_the_papers_two_layers_of_768_units():
-  make = models.feature_based_tagger
-  assert len(heads.BiLstm(768).stack) == 2
-  assert inspect.signature(make).parameters["units"].default == 768
 
 
 def _encoder(computed, batch=2):

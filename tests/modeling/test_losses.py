@@ -120,15 +120,6 @@ def test_a_teacher_for_regression_adds_a_squared_error():
   np.testing.assert_allclose(result["example_loss"], [0.5 * 1 + 0.5 * 1])
 
 
-def test_a_teacher_of_several_labels_adds_the_divergence_of_each_label():
-  logits, teacher = np.zeros([1, 2]), np.log([[3.0, 1.0]])
-  batch = {"label_ids": np.array([[1, 0]]), "teacher": teacher}
-  objective = losses.distilled(losses.multi_label(), _teacher, 1.0, 2.0)
-  result = objective.losses({"logits": logits}, batch)["example_loss"]
-  expected = losses.binary_divergence(logits, teacher, 2.0)
-  np.testing.assert_allclose(result, expected)
-
-
 def test_the_loss_of_distilled_spans_is_the_mean_for_start_and_end():
   start, end = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 3.0]])
   outputs = {"start_logits": start, "end_logits": end}

@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given
-from hypothesis import strategies as st
 
 from modeling import models
 from modeling.layers import Dropout
@@ -122,18 +120,6 @@ def test_an_ensemble_returns_the_mean_of_its_members_probabilities():
   np.testing.assert_allclose(together, np.mean(alone, axis=0), rtol=1e-5)
   assert np.abs(alone[0] - alone[1]).max() > 1e-3
   assert models.ensemble(parts[:1], models.mean_probs) is parts[0]
-
-
-LOGITS = st.lists(st.floats(-50, 50, width=32), min_size=1, max_size=4)
-
-
-@given(LOGITS, st.integers(1, 3))
-def test_an_ensemble_of_equal_models_answers_like_one_model(logits, number):
-  values = [tf.constant([logits])] * number
-  result, expected = _probs(models.mean_probs(values)), _probs(values[0])
-  np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
-  for combine in (models.mean_odds, models.mean_values):
-    np.testing.assert_allclose(combine(values), values[0], rtol=1e-4, atol=1e-4)
 
 
 def test_mean_odds_gives_the_mean_probability_of_each_label():

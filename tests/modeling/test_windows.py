@@ -70,19 +70,6 @@ def _inputs(lengths, padding=0):
   return dict(zip(models.ENCODER_INPUTS, values, strict=True))
 
 
-@pytest.mark.parametrize("pooling", ["mean", "max"])
-def test_a_text_of_one_window_has_the_logits_of_a_model_without_windows(
-  pooling,
-):
-  plain = models.classifier(CONFIG, 3)
-  windows = models.classifier(CONFIG, 3, windows=models.Windows(8, 3, pooling))
-  names = [v.path for v in plain.variables]
-  assert [v.path for v in windows.variables] == names
-  windows.set_weights(plain.get_weights())
-  result, expected = (model(_inputs([6, 2, 0])) for model in (windows, plain))
-  np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-6)
-
-
 def _parts_of_13_tokens():
   """Yields the windows of a text of 13 tokens, with stride 4."""
   ids = _rows([13])[0][0]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from data import features
-from data.batching import Packing
 from data.records import RecordDataset
 from runs import devices
 from storage import tfrecord
@@ -27,25 +26,15 @@ def _records(tmp_path_factory):
   return rows, path, schema
 
 
-# Lengths are multiples of 32. With packing, numbers of rows are multiples of an
-# eighth of the batch size.
-@pytest.mark.parametrize(
-  ("packing", "batch_size", "expected"),
-  [
-    (None, 4, {(4, length) for length in (32, 64, 96, 128)}),
-    (Packing(T), 16, {(number, T) for number in (8, 10, 12)}),
-  ],
-)
-def test_jit_compile_reduces_the_number_of_batch_shapes(
-  records, packing, batch_size, expected
-):
+def test_jit_compile_makes_batches_of_few_lengths(records):
   shapes = []
   for compiled in (False, True):
     args = programs.arguments("run_pretraining", jit_compile=compiled)
     multiple = devices.length_multiple(args, T, "train")
-    source = RecordDataset(*records, multiple, packing=packing)
-    by_length = {"by_length": not packing, "few_shapes": compiled}
-    batches = source.train_batches(batch_size, seed=1, **by_length).take(8)
+    source = RecordDataset(*records, multiple)
+    batches = source.train_batches(
+      4, seed=1, by_length=True, few_shapes=compiled
+    ).take(8)
     shapes.append({tuple(batch["input_ids"].shape) for batch in batches})
-  assert shapes[1] == expected
-  assert len(shapes[0]) > len(expected)
+  assert shapes[1] == {(4, length) for length in (32, 64, 96, 128)}
+  assert len(shapes[0]) > 4

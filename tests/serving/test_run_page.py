@@ -4,14 +4,12 @@ import contextlib
 import json
 import math
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from runs import fine_tune
 from serving import run_page
-from serving.run_page import Evaluation, Judged
+from serving.run_page import Judged
 from tests.serving.server import browser
 
 LABELS = ["no", "yes"]
@@ -161,10 +159,3 @@ def test_a_browser_draws_the_page(tmp_path):
   ):
     assert part in text
   assert "stop | go" not in text  # the bars show the choices
-
-
-def test_an_evaluation_with_a_loss_of_nan_writes_no_page(caplog):
-  evaluation = Evaluation({"eval_loss": math.nan}, iter([None]))
-  task = SimpleNamespace(settings=None)
-  fine_tune._write_page(task, evaluation, "dev", {}, 1)
-  assert "the loss is not finite: there is no run.html" in caplog.text
