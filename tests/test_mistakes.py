@@ -56,7 +56,7 @@ run_classifier | do_train label_column=kind | no column 'kind'
 run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
 run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
 run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: save all files as UTF-8, or give --encoding
-run_classifier | do_train data_dir=excel encoding=cp1252 | are 'ID', 'Text', 'Label'. Did you mean 'Text', 'Label'?
+run_classifier | do_train data_dir=excel encoding=cp1252 | no column 'text', 'label'; there are 'ID', 'Text', 'Label'
 run_classifier | do_train max_seq_length=512 | max_seq_length 512 exceeds max_position_embeddings 16
 run_classifier | do_eval | no checkpoint in --output_dir=out and no --init_checkpoint: train first, or name one
 run_classifier | do_train init_checkpoint=cased_L-12_H-768_A-12/bert_model.ckpt | is a cased model
@@ -104,9 +104,9 @@ run_ner | do_train feature_based output_dir=features feature_layers=last | was t
 run_ner | do_eval feature_based output_dir=features feature_layers=weighted_sum_all lstm_units=5 | --lstm_units=6
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
-run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
-run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
-run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
+run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1', 'label'; there are 'sent1,sent2,
+run_swag | do_train do_eval dev_file=bare.csv | bare.csv, line 1 (the header): no column 'label'
+run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: no column 'label'; there are 'sent1'
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | train_file:json=x | --train_file:json=x is not JSON:

@@ -203,10 +203,6 @@ def _custom_task(settings: Settings):
       )
     if present:
       label = None if name == "test" else settings.label_column
-      if label and label in columns:
-        raise UserError(
-          f"--label_column={label} is also the column of a text: name another"
-        )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
     raise FileNotFoundError(

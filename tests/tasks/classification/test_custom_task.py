@@ -148,7 +148,6 @@ SEVERAL = {"multi_label": True}
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\t"), SEVERAL, "kind has no label, or only 0 and 1"),
-    (TRAIN, {"label_column": "body"}, "=body is also the column of a text"),
   ],
 )
 def test_unusable_training_files_and_flags_are_refused(
