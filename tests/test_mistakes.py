@@ -65,6 +65,8 @@ run_classifier | do_train init_checkpoint=scoped | scoped/a.ckpt has no bert/emb
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
+run_classifier | do_train task_name=GLUE | --task_name=GLUE needs --do_eval, for its table
+run_classifier | do_eval dry_run task_name=GLUE | --dry_run of --task_name=GLUE needs --do_train; or name one task
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
 run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves tokens out: a window of
 run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs

@@ -132,16 +132,13 @@ def test_labels_that_differ_from_a_checkpoints_labels_cause_a_warning(
   assert "stands for pro, con, in this order" in caplog.text
 
 
-def test_a_pickled_label_set_keeps_its_source():
+def test_a_label_set_keeps_its_source_and_remedy(tmp_path):
+  labels.save("ab", str(tmp_path))
   label_set = labels.LabelSet("ab", "x/labels.txt", "Do this")
   label_set = pickle.loads(pickle.dumps(label_set))
   assert label_set == ("a", "b")
   assert labels.known_labels(label_set) == "a, b (of x/labels.txt). Do this"
   assert labels.known_labels(("a", "b")) == "a, b"
-
-
-def test_the_message_about_unknown_labels_has_a_remedy(tmp_path):
-  labels.save("ab", str(tmp_path))
   known = labels.known_labels(labels.load(str(tmp_path)))
   assert f"give init_checkpoint={tmp_path} and another" in known
 

@@ -143,7 +143,6 @@ SEVERAL = {"multi_label": True}
 @pytest.mark.parametrize(
   ("train", "flags", "message"),
   [
-    (TRAIN, {"text_a_column": "text"}, "'text'; there are 'kind', 'body'"),
     (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),

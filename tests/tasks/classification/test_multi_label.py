@@ -65,9 +65,6 @@ def test_flags_for_a_users_files_are_refused_for_tasks_of_glue(tmp_path, name):
   message = f"--{name} is for --task_name=tsv: the columns of MRPC are fixed"
   with pytest.raises(ValueError, match=message):
     run_classifier.check_flags(args)
-  # "" is as if not given, so that the next check fails: there is no config.
-  with pytest.raises(OSError, match="cannot read None"):
-    run_classifier.check_flags(args.replace(**{name: ""}))
 
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):
@@ -112,12 +109,6 @@ def several_labels(*thresholds):
   more = {"multi_label": True, "thresholds": thresholds}
   names = ("micro_f1", "macro_f1")
   return examples.ClassificationTask("tsv", {}, LABELS, names, **more)
-
-
-def test_each_of_several_labels_has_an_independent_probability():
-  logits = np.array([[-200, 0, 200]], np.float32)
-  result = metrics.probabilities(several_labels(), logits)
-  assert result.tolist() == [[pytest.approx(0), 0.5, 1]]
 
 
 def test_saved_thresholds_are_loaded_unchanged(tmp_path):
