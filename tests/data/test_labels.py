@@ -144,10 +144,10 @@ def test_a_label_set_keeps_its_source_and_remedy(tmp_path):
 
 
 def test_the_log_counts_the_examples_of_each_label(log):
-  labels.log_labels("train.tsv", ["b", "a", "b", "b"], ["a", "b", "c"])
+  labels.log_labels("train.tsv", ["b", "a", "b", "b"], "abcd")
   assert log.messages == [
     "train.tsv: 4 examples; b: 3 (75.0 %), a: 1 (25.0 %)",
-    "train.tsv: no example of c",
+    "train.tsv: no example of c, d",
   ]
   labels.log_labels("x", [f"label{i}" for i in range(30)] * 2)
   assert "30 in all" in log.text

@@ -211,17 +211,18 @@ def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
 
 
 @pytest.mark.parametrize(
-  ("encoding", "given", "is_reported"),
+  ("text", "encoding", "given", "is_reported"),
   [
-    ("utf-8", "cp1252", True),
-    ("cp1252", "cp1252", False),
-    ("utf-8", "UTF8", False),
+    ("schön", "utf-8", "cp1252", True),
+    ("schön", "cp1252", "cp1252", False),
+    ("schön", "utf-8", "UTF8", False),
+    ("ASCII", "utf-8", "cp1252", False),
   ],
 )
 def test_utf8_that_is_read_with_another_encoding_is_reported(
-  tmp_path, caplog, encoding, given, is_reported
+  tmp_path, caplog, text, encoding, given, is_reported
 ):
-  content = "a\nEs ist schön.\n".encode(encoding)
+  content = f"a\n{text}\n".encode(encoding)
   assert read(tmp_path, "t.csv", content, dialect=(None, given))
   assert ("looks like UTF-8, but is read as" in caplog.text) == is_reported
 
@@ -260,6 +261,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.tsv", "a\tb\n", "t.tsv has no rows"),
     ("t.jsonl", "\n", "t.jsonl has no rows"),
     ("t.tsv", "c\tb\n1\t2\n", r"line 1 \(the header\): no column 'a'; there "),
+    ("t.csv", "ID;A\n1;x\n", "no column 'a'; there are 'ID', 'A'"),
     ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' occurs twice"),
     ("t.jsonl", '{"a": 1}\n{"b": 1}\n', "line 2: no column 'a'; there are 'b'"),
     ("t.jsonl", '{"a": null, "b": 1}\n', "line 1: 'a' is null"),

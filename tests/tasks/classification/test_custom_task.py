@@ -105,7 +105,8 @@ def _rows(*rows):
 @pytest.mark.parametrize(
   ("train", "dev"),
   [
-    *(("1", "1.0"), ("1.0", "1"), ("1", "1."), ("TRUE", "True")),
+    *(("1", "1.0"), ("1.0", "1"), ("1", "1.")),
+    *(("TRUE", "True"), ("False", "FALSE")),
   ],
 )
 def test_a_dev_label_gets_the_spelling_of_the_training_file(
@@ -114,6 +115,12 @@ def test_a_dev_label_gets_the_spelling_of_the_training_file(
   write_files(tmp_path, train_tsv=_rows(f"a\t{train}", "b\t0"))
   write_files(tmp_path, dev_tsv=_rows(f"a\t {dev} "))
   assert _read(tmp_path, "dev") == [("a", None, train)]
+
+
+def test_a_label_of_the_training_file_keeps_its_spelling_in_dev(tmp_path):
+  rows = _rows("a\t1", "a\t1.0")
+  write_files(tmp_path, train_tsv=rows, dev_tsv=rows)
+  assert [row[2] for row in _read(tmp_path, "dev")] == ["1", "1.0"]
 
 
 @pytest.mark.parametrize(
