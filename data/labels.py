@@ -1,12 +1,10 @@
 """Labels in the order of a model's classes, and the model's labels.txt."""
 
-import ast
 import json
 import os
 import re
-import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 
 from absl import logging
@@ -18,14 +16,8 @@ THRESHOLDS = "thresholds.tsv"  # for --multi_label, beside labels.txt
 NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
-# R writes NA, Python None, Excel #REF!, Hive \N; "none" may be a class.
-_MISSING = r"(?i:nan|[\[(<]?null[\])>]?|<na>|#?n/[ad]|#nv|n\.a\.)|na|nil|\\N"
-_MISSING += r"|#[¡A-ZÀ-ÞА-Я/0]+[!?]|#{3,}|#GETTING_DATA|\((leer|blank)\)"
-_MISSING += r"|NA|NaT|None"
-# Characters that may separate labels, instead of "|".
-_SEPARATORS = ",;、，；｜"
-# Quotes and dashes of word processors, and how they are typed.
-_TYPED = str.maketrans("‘’‛ʼ´`“”„‐‑‒–—−", "''''''\"\"\"------")
+# Missing values of pandas, R, Python and Excel; "none" may be a class.
+_MISSING = "nan NaN NA N/A n/a #N/A None null NULL".split()
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
@@ -59,53 +51,30 @@ def known_labels(labels: Sequence[str]) -> str:
 def split(cell: str, where: str) -> tuple[str, ...]:
   """Reads the labels of a cell: a JSON list, or texts between SEPARATORs.
 
-  Raises ValueError for a label that is blank or not text, a JSON object, or a
-  Python list.
+  Raises ValueError for a label that is blank or not text, and for a list of
+  Python.
   """
   if not cell.strip():
     return ()
   parts = [part.strip() for part in cell.split(SEPARATOR)]
-  if is_collection(cell):
-    parts = [None]  # for an object, or a Python list that is not JSON
+  if cell.startswith("["):
+    parts = [None]  # a list of Python
     with suppress(ValueError):
-      parts = json.loads(cell) if cell.startswith("[") else parts
+      parts = json.loads(cell)
   if not all(isinstance(p, str | int) and str(p).strip() for p in parts):
     raise UserError(
-      f"{where}: {cell!r} has a label that is blank or not text, or is an "
-      f'object or a Python list; write ["a", "b"] or a{SEPARATOR}b, in pandas: '
+      f"{where}: {cell!r} has a label that is blank or not text, or is no JSON "
+      f'list; write ["a", "b"] or a{SEPARATOR}b, in pandas: '
       f'df.label.map("{SEPARATOR}".join)'
     )
   return tuple(dict.fromkeys(map(str, parts)))
 
 
-def is_collection(cell: str) -> bool:
-  """True for a list or object of JSON or Python, or a tuple with a text."""
-  if cell[:1] not in ("[", "(", "{"):
-    return False
-  array = re.sub(r"(?<=[\d.])\s+", ",", cell)  # numpy has blanks: [1 0]
-  for read, text in ((json.loads, cell), (ast.literal_eval, array)):
-    with suppress(
-      ValueError, SyntaxError, TypeError, RecursionError, MemoryError
-    ):
-      value = read(text)
-      if isinstance(value, list | dict):
-        return True
-      # (18, 25) may be an interval.
-      if isinstance(value, tuple | set):
-        return any(isinstance(part, str) for part in value)
-  return False
-
-
 def plain(label: str) -> str:
-  """Returns one spelling for "1.0", "1,0" and "1", and for "TRUE" and "true".
-
-  Composes letters and accents (NFC), and drops invisible characters.
-  """
-  label = unicodedata.normalize("NFC", label)
-  label = "".join(c for c in label if unicodedata.category(c) != "Cf").strip()
+  """Returns one spelling for "1.0" and "1", and for "TRUE" and "true"."""
   if label.lower() in ("true", "false"):
     return label.lower()
-  return re.sub(r"(?<=\d)(\.0*|,00?)$", "", label)  # 1,000 is not 1
+  return re.sub(r"(?<=\d)\.0*$", "", label)
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:
@@ -242,8 +211,8 @@ def log_labels(
 ) -> None:
   """Logs how often each label occurs in a file; `unit` names what is labeled.
 
-  Warns of `expected` labels that do not occur, and of groups of labels that
-  `similar` finds.
+  Warns of `expected` labels that do not occur, of labels that look like missing
+  values, and of labels that differ only in case, blanks or ".0".
   """
   counts = Counter(labels)
   total = counts.total()
@@ -252,62 +221,19 @@ def log_labels(
     for label, number in counts.most_common(_SHOWN)
   ]
   if len(counts) > _SHOWN:
-    *_, (rarest, number) = counts.most_common()
-    shown.append(f"...; {len(counts)} in all, the rarest {rarest}: {number:,}")
+    shown.append(f"...; {len(counts)} in all")
   logging.info("%s: %s; %s", name, number_of(total, unit), ", ".join(shown))
   if missing := [label for label in expected if label not in counts]:
-    more = f" and {len(missing) - _SHOWN} more" * (len(missing) > _SHOWN)
-    some = ", ".join(map(repr, missing[:_SHOWN]))
-    logging.warning("%s: no example of %s%s", name, some, more)
-  groups = []
-  for group in similar(counts):
-    # repr shows a composed and a decomposed accent alike, ascii does not.
-    show = ascii if len({*map(plain, group)}) < len(group) else repr
-    groups.append(" and ".join(f"{show(x)} ({counts[x]:,})" for x in group))
-  if groups:
-    text = "%s: %s differ only in case, blanks, .0, width, quotes, dashes or "
-    text += "invisible characters; spell them alike, if they mean the same"
-    # Warn about the first file, usually the training file, not about each.
-    logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(groups))
-
-
-def warn_of_doubts(
-  path: str, names: Set[str], multi_label: bool, has_several: bool
-) -> None:
-  """Warns of a label that may be several labels, or a missing value.
-
-  `has_several` is True if a text of the file `path` has several labels.
-  """
-  separator = rf" *[{_SEPARATORS}] *" if multi_label else r"\|"
-  doubts = [x for x in names if ({*re.split(separator, x)} - {x}) & names]
-  if multi_label:
-    parts = {x: re.findall(r"[^\s/+&<>]+", x) for x in names}
-    doubts += [x for x in names if parts[x][1:] and {*parts[x]} <= names]
-  text = f"{SEPARATOR!r} separates labels: is %r one label?"
-  if not multi_label:
-    text = f"%r is one label; {setting('multi_label')} makes it several"
-  elif names == {"0", "1"} and not has_several:
-    doubts = names
-    text = "the labels are %r and '1'. If the table has a column for each "
-    text += "label: put their names into one column"
-  elif not has_several:
-    doubts += [name for name in names if re.search(f"[{_SEPARATORS}#[]", name)]
-    text = f"no text has several labels. {text}"
-  if doubts:
-    logging.warning(f"%s: {text}", path, min(doubts))
-  marks = {name for name in names if not any(map(str.isalnum, name))}
-  for name in sorted(names):
-    is_mark = {name} == marks <= {*"-–—?", "--"}  # + and - are two labels
-    if is_mark or re.fullmatch(_MISSING, name):
-      logging.warning(f"{path}: {name!r} is a label: is it a missing value?")
-
-
-def similar(labels: Iterable[str]) -> list[list[str]]:
-  """Finds labels that differ only in case, blanks, quotes, dashes or width."""
+    logging.warning("%s: no example of %s", name, ", ".join(missing[:_SHOWN]))
   groups = defaultdict(list)
-  for label in sorted(labels):
-    is_word = any(map(str.isalnum, label))
-    form = "".join((label.translate(_TYPED) if is_word else label).split())
-    form = unicodedata.normalize("NFKC", form)
-    groups[plain(form).casefold()].append(label)
-  return [group for group in groups.values() if len(group) > 1]
+  for label in sorted(counts):
+    if label in _MISSING:
+      logging.warning(f"{name}: {label!r} is a label: is it a missing value?")
+    form = "".join(plain(label).casefold().split())
+    groups[form].append(f"{label!r} ({counts[label]:,})")
+  similar = [" and ".join(group) for group in groups.values() if group[1:]]
+  if similar:
+    text = "%s: %s differ only in case, blanks or .0: spell them alike, if they"
+    text += " mean the same"
+    # Warn about the first file, usually the training file, not about each.
+    logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(similar))

@@ -7,8 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from absl import logging
 
@@ -17,26 +16,23 @@ from storage import UserError, files, setting
 COMPRESSED = (".gz", ".zst")
 # A file with a longer line is not text.
 MAX_LINE_BYTES = 1 << 28
-# Advice for texts that are not UTF-8.
-CONVERT = (
-  "convert text first with `iconv -f CODE -t UTF-8`, where CODE is CP949 for "
-  "Korean (also EUC-KR), GB18030 for Chinese, CP950 for Taiwan and Hong Kong, "
+_CODES = (
+  "CP949 for Korean, GB18030 for Chinese, CP950 for Taiwan and Hong Kong, "
   "CP932 for Japanese, CP1252 for western European text"
 )
-_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb": "utf-8"}
-_SIGNS = {  # of a wrong encoding
-  "[\ue000-\uf8ff]": "has private characters, as in a wrong encoding",
-  "[\x80-\x9f]": "has control characters, which in cp1252 are quotes and so on",
-}
-_warn_once = cache(logging.warning)
+# Advice for texts that are not UTF-8.
+CONVERT = (
+  f"convert text first with `iconv -f CODE -t UTF-8`, where CODE is {_CODES}"
+)
+_UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
+# Byte order marks, which spreadsheet programs write.
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig"} | dict.fromkeys(_UTF16, "utf-16")
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
-# {first bytes of a file that is not text: what the file is, and the remedy}
-_OTHERS = {
+# {first bytes of a file that is not UTF-8: what the file is, and the remedy}
+_OTHERS = dict.fromkeys(_UTF16, "UTF-16: save it as UTF-8") | {
   b"\x1f\x8b": "compressed: give it a name that ends with .gz",
   b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
-  b"\xfd7zXZ": "compressed: compress it as .gz or .zst",
-  b"BZh91AY": "compressed: compress it as .gz or .zst",
   b"PK\3\4": "a workbook (.xlsx) or an archive: save it as CSV UTF-8 or text",
   b"\xd0\xcf\x11\xe0": "a workbook (.xls): save it as CSV UTF-8",
   b"%PDF": "a PDF: extract its text",
@@ -64,8 +60,6 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         )
       if not position:
         check_is_text(path, raw)
-      if not position and is_utf16(raw):
-        raise UserError(f"{path} looks like UTF-16; save it as UTF-8")
       try:
         line = raw.decode()
       except UnicodeDecodeError as error:
@@ -88,91 +82,46 @@ def text_lines(path: str) -> Iterator[str]:
     yield line.replace("\r", " ")
 
 
-def decoded_lines(path: str, encoding: str) -> Iterator[str]:
-  r"""Yields the lines of a text of any encoding, split at "\n".
+def decode(path: str, encoding: str) -> str:
+  r"""Reads a text of any encoding; its lines end with "\n".
 
-  A byte order mark counts more than `encoding`. Raises OSError, or UserError
-  for a wrong encoding.
+  A byte order mark counts more than `encoding`. In a file without "\n", "\r"
+  ends lines; otherwise "\r" within a line becomes a blank. Raises OSError, or
+  UserError for a wrong encoding.
   """
-  number = 0
-  with open_text(path) as opened:
-    file = cast(io.BufferedReader, opened)
-    first = file.peek(1000).split(b"\n")[0]
-    encoding = _MARKS.get(first[:2], encoding)
-    check_is_text(path, first)
-    name = re.sub("[-_ ]", "", encoding.lower())
-    if name == "utf8" and is_utf16(first):
-      raise UserError(
-        f"{path} looks like UTF-16: give {setting('encoding', 'utf-16-le')}, "
-        "or save the file as UTF-8"
-      )
-    try:
-      is_in_doubt = name not in ("utf8", "utf8sig", "utf16")
-      text = io.TextIOWrapper(file, encoding, newline="\n")
-      lines = _checked(path, text, encoding) if is_in_doubt else text
-      for number, line in enumerate(lines, 1):  # noqa: B007, for errors
-        yield line.rstrip("\r\n")
-    except LookupError:
-      text = f"{setting('encoding', encoding)} is not an encoding"
-      raise UserError(text) from None
-    except UnicodeError as error:
-      # UTF-16 without a mark, too, is a decoding error since Python 3.13.
-      if not isinstance(error, UnicodeDecodeError) or "BOM" in error.reason:
-        raise UserError(
-          f"{path}: {setting('encoding', encoding)} cannot read it ({error}); "
-          "without a byte order mark, UTF-16 is utf-16-le or utf-16-be"
-        ) from error
-      number += 1 + error.object.count(b"\n", 0, error.start)
-      raise UserError(
-        f"{path}, line {number}: byte 0x{error.object[error.start]:02x} is not "
-        f"{encoding.upper()}: save all files as UTF-8, or give "
-        f"{setting('encoding')}: cp949 for Korean, gb18030 for Chinese, cp950 "
-        "for Taiwan and Hong Kong, cp932 for Japanese, cp1252 for western "
-        "European text"
-      ) from error
-
-
-def _checked(path, lines, encoding):
-  """Yields lines; warns if they probably have another encoding."""
-  text = "%s, line %d {}, but is read as %s (%s)"
-  # Only texts in Unicode may have private characters, such as icons of fonts.
-  signs = {} if encoding[:1] in "uU" else dict(_SIGNS)
-  first = odd = alike = 0  # line of the first letter; numbers of lines
-  for number, line in enumerate(lines, 1):
-    if not line.isascii():
-      first, odd = first or number, odd + 1
-      if _is_utf8(line, encoding):
-        alike += 1
-        yield line
-        continue
-      for sign in [sign for sign in signs if re.search(sign, line)]:
-        message = text.format(signs.pop(sign))
-        _warn_once(message, path, number, encoding, setting("encoding"))
-    yield line
-  if 2 * alike > odd:  # a line may be UTF-8 by chance
-    message = text.format("looks like UTF-8")
-    _warn_once(message, path, first, encoding, setting("encoding"))
-
-
-def _is_utf8(line, encoding):
-  with suppress(UnicodeError):
-    return bool(line.encode(encoding).decode())
-  return False
+  with open_text(path) as file:
+    content = file.read()
+  marked = [name for mark, name in _MARKS.items() if content.startswith(mark)]
+  if marked:
+    [encoding] = marked
+  else:
+    check_is_text(path, content)
+  try:
+    text = content.decode(encoding)
+  except LookupError:
+    problem = f"{setting('encoding', encoding)} is not an encoding"
+    raise UserError(problem) from None
+  except UnicodeDecodeError as error:
+    number = 1 + content.count(b"\n", 0, error.start)
+    raise UserError(
+      f"{path}, line {number}: byte 0x{content[error.start]:02x} is not "
+      f"{encoding.upper()}: save all files as UTF-8, or give "
+      f"{setting('encoding')}: {_CODES}"
+    ) from error
+  if not text.isascii() and not encoding.lower().startswith("utf"):
+    with suppress(UnicodeDecodeError):
+      content.decode()
+      message = "%s looks like UTF-8, but is read as %s (%s)"
+      logging.warning(message, path, encoding, setting("encoding"))
+  text = re.sub("\r+\n", "\n", text)
+  return text.replace("\r", " " if "\n" in text else "\n")
 
 
 def check_is_text(path: str, first: bytes) -> None:
   """Raises UserError if a file's `first` bytes show that it is not text."""
   for start, kind in _OTHERS.items():
     if first.startswith(start):
-      raise UserError(f"{path} is not text but {kind}")
-
-
-def is_utf16(first: bytes) -> bool:
-  """True for a UTF-16 byte order mark, or if every other byte is 0."""
-  if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-    return True
-  line = first.rstrip(b"\n")
-  return len(line) > 3 and any(line[1::2]) != any(line[::2])
+      raise UserError(f"{path} is {kind}")
 
 
 def parse_json(text: str) -> Any:
@@ -202,19 +151,15 @@ def json_objects(
   for number, line in enumerate(lines or text_lines(path), 1):
     if not line.strip():
       continue
-    where = f"{path}, line {number}"
     try:
       values = parse_json(line)
-    except (ValueError, RecursionError) as error:
+      if not isinstance(values, dict):
+        raise TypeError(f"it is {line[:40]!r}")
+    except (ValueError, TypeError, RecursionError) as error:
       raise UserError(
-        f"{where} is not JSON ({error}); each line must be an object: is the "
-        "file cut short, or an array? `jq -c .[]` writes its lines"
+        f"{path}, line {number} is not a JSON object ({error}); `jq -c .[]` "
+        "writes the lines of an array"
       ) from error
-    if not isinstance(values, dict):
-      raise UserError(
-        f"{where} is not a JSON object but {line[:40]!r}; `jq -c .[]` writes "
-        "the lines of an array"
-      )
     yield number, values
 
 

@@ -64,6 +64,8 @@ run_classifier | do_train init_checkpoint=scoped | scoped/a.ckpt has no bert/emb
 run_classifier | do_train freeze_layers=0-5 | no '0-5'; it has the layers 0-0 and embeddings, encoder, pooler
 run_classifier | do_train pack_examples {windows} | --pack_examples does not go with --long_text=windows
 run_classifier | do_train do_eval task_name=GLUE | data has no folder MNLI, QQP, QNLI
+run_classifier | do_train task_name=GLUE | --task_name=GLUE needs --do_eval, for its table
+run_classifier | do_eval dry_run task_name=GLUE | --dry_run of --task_name=GLUE needs --do_train; or name one task
 run_classifier | do_train from_mnli | --from_mnli is for --task_name=GLUE: for one task
 run_classifier | do_train {windows} window_stride=5 | --window_stride=5 leaves tokens out: a window of
 run_classifier | do_train {windows} task_name=MRPC | is for single texts, but MRPC has pairs
@@ -94,9 +96,9 @@ run_ner | do_train feature_based | --feature_layers=concat_last_four takes 4 lay
 run_ner | do_train output_dir=features | --feature_based=False, but the model in features was trained with --feature_based=True
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
 run_swag | do_train -train_file | needs --train_file
-run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1'; there are 'sent1,sent2,
-run_swag | do_train do_eval dev_file=bare.csv | bare.csv has no column label
-run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: some rows have a label and some have none
+run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1', 'label'; there are 'sent1,sent2,
+run_swag | do_train do_eval dev_file=bare.csv | bare.csv, line 1 (the header): no column 'label'
+run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: no column 'label'; there are 'sent1'
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file

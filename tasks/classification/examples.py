@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from absl import logging
-
 from data import features, labels, tables
 from data.features import Row, RowEncoder
 from data.vocab import Tokenizer
@@ -17,8 +15,8 @@ from storage.tfrecord import Schema
 
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
-_DECIMAL_COMMA = re.compile(r"-?(0,\d+|\d+,(\d\d?|\d{4,}))")
-_THOUSAND = re.compile(r"-?[1-9]\d{0,2}\.\d{3}")  # 1.234 may mean 1234
+# 4,5 is a score, but the comma of 1,234 may separate thousands.
+_DECIMAL_COMMA = re.compile(r"-?\d+,(\d\d?|\d{4,})")
 
 
 class TextExample(NamedTuple):
@@ -65,7 +63,6 @@ class ClassificationTask:
   # Pairs: another spelling in the files, and the label that it means.
   label_aliases: tuple[tuple[str, str], ...] = ()
   is_regression: bool = False  # labels are scores
-  score_range: tuple[float, float] | None = None  # None: any number is a score
   skip_broken: bool = False  # the official training file has incomplete rows
   multi_label: bool = False  # a text has any number of the labels
   # With multi_label: for each label, the probability from which a text has it.
@@ -128,12 +125,6 @@ def read_examples(
         f"{path} has no column {name!r} of --prediction_columns; there are "
         f"{', '.join(map(repr, present))}"
       )
-  labels_of_rows = [r.values[source.label] for r in rows if source.label]
-  # The file's first score that shows that a comma is a decimal comma.
-  stripped = map(str.strip, labels_of_rows)
-  comma = next(filter(_DECIMAL_COMMA.fullmatch, stripped), "")
-  if task.is_regression and ".json" not in os.path.basename(path):
-    _warn_of_thousands(path, source.label, rows)
   examples = []
   for row in rows:
     number = row.values[source.guid] if source.guid else row.number
@@ -142,58 +133,30 @@ def read_examples(
       f"{source.prefix or split}-{number}",
       row.values[source.text_a],
       row.values[source.text_b] if source.text_b else None,
-      _label(task, source.label, row, path, comma),
+      _label(task, source.label, row, path),
       copied if copied_columns else None,
     )
     examples.append(example)
   return examples
 
 
-def _warn_of_thousands(path, column, rows):
-  """Warns if points in scores may separate thousands, as in 950 and 1.200."""
-  cells = [(row.line, row.values[column].strip()) for row in rows if column]
-  pointed = [(line, cell) for line, cell in cells if "." in cell]
-  others = [cell for _, cell in cells if "." not in cell]
-  if (
-    pointed
-    and all(_THOUSAND.fullmatch(cell) for _, cell in pointed)
-    and all(re.fullmatch(r"[+-]?\d+", cell) for cell in others)
-    and any(abs(float(cell)) >= 100 for cell in others)
-  ):
-    line, cell = pointed[0]
-    logging.warning(
-      f"{path}, line {line}, column {column}: {cell!r} is read as "
-      f"{float(cell):g}; if its point separates thousands, as in German, write "
-      + cell.replace(".", "")
-    )
-
-
-def _label(task, column, row, path, comma):
-  """Reads a label or score; `comma` is a score with a decimal comma, or ""."""
+def _label(task, column, row, path):
+  """Reads a label or score; None without a column of labels."""
   if column is None:
     return None
   label = row.values[column].strip()
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
-    if comma and _THOUSAND.fullmatch(label):
-      raise UserError(
-        f"{path}, line {row.line}: {label!r} may mean a thousand, because "
-        f"{comma} has a decimal comma; write a comma, or leave out the point"
-      )
-    if comma and re.fullmatch(r"-?\d+,\d+", label):  # else 1,234 may be 1234
+    if _DECIMAL_COMMA.fullmatch(label):
       label = label.replace(",", ".")
     if not is_number(label):
-      remedy = "; write a point for a decimal comma" * ("," in label)
-      if _THOUSAND.fullmatch(point := label.replace(",", ".")):
-        remedy = f"; write {label.replace(',', '')} or {float(point):g}"
-      problem = f"{label!r} is not a number, and thus no score"
-      raise UserError(f"{where}: {problem}{remedy}")
-    low, high = task.score_range or (-math.inf, math.inf)
-    if not low <= float(label) <= high:
-      raise UserError(f"{where}: {label!r} is not from {low:g} to {high:g}")
+      raise UserError(
+        f"{where}: {label!r} is not a number, and thus no score; write a point "
+        "for a decimal comma, and no separator of thousands"
+      )
     return label
   result = names_in(task, label, where)
-  if task.dialect and not {*result} <= {*task.labels}:
+  if task.dialect:
     known = {labels.plain(label): label for label in task.labels}
     result = tuple(
       name if name in task.labels else known.get(labels.plain(name), name)
@@ -208,11 +171,6 @@ def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
   """Reads the label of a cell, or with `multi_label` any number of labels."""
   if task.multi_label:
     return labels.split(cell, where)
-  if task.dialect and cell not in task.labels and labels.is_collection(cell):
-    raise UserError(
-      f"{where}: {cell[:40]} is an object or a list: write a text, or give "
-      '--multi_label and write a|b or ["a", "b"]'
-    )
   return (dict(task.label_aliases).get(cell, cell),)
 
 
@@ -250,8 +208,6 @@ def class_weights(
       )
     if task.labels:
       _check_label(task, label, "--class_weights")
-    if label in weights:
-      raise UserError(f"--class_weights has two weights for {label!r}")
     weights[label] = float(weight)
   return weights
 

@@ -3,7 +3,6 @@
 For each task, the program starts itself in a new process, with changed flags.
 """
 
-import hashlib
 import io
 import os
 import zipfile
@@ -18,7 +17,7 @@ from storage import UserError, files, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
-from training import checkpoint_files, processes
+from training import processes
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -38,29 +37,21 @@ _ROWS = {
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
 _TASKS = ("MNLI", *list(_ROWS)[2:])
-_LENGTH = 8  # characters of a fingerprint
-_UNTRAINED = "-"  # fingerprint of a task that was only evaluated
 
 
 class Row(NamedTuple):
-  """A row of the table: the score, and fingerprints of files (see _marks).
-
-  In a table of an older version, the fingerprints are "".
-  """
+  """A row of the table; a task may be evaluated without a training."""
 
   score: float
-  train: str = ""
-  dev: str = ""
-  test: str = ""
+  is_trained: bool
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
-  Logs missing and complete tasks at `level`. If `level` is INFO, also warns of
-  complete tasks whose flags or files have changed. Raises FileNotFoundError if
-  no task has a folder, or if --from_mnli lacks MNLI's. Raises ValueError
-  without --do_eval, or in a dry run without --do_train.
+  Logs missing and complete tasks at `level`. Raises FileNotFoundError if no
+  task has a folder, or if --from_mnli lacks MNLI's. Raises ValueError without
+  --do_eval, or in a dry run without --do_train.
   """
   if not settings.do_eval:
     raise UserError(f"--task_name={NAME} needs --do_eval, for its table")
@@ -80,64 +71,25 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   result = {}
   for name in present:
     part = _part(settings, name, level)
-    written = _submissions(settings.output_dir, name, part.data_dir)
-    rows = (row for key, row in values.items() if _is_of(key, name))
-    row = next(rows, Row(0.0, _UNTRAINED))
-    is_evaluated = row.train != _UNTRAINED
-    marks = _marks(part, name) if is_evaluated else row[1:]
-    test_changed = row.test not in ("", marks[2])
-    has_all = all(map(files.exists, written))
-    predicts = part.do_predict and (test_changed or not has_all)
     if settings.do_train:  # otherwise the task's run does what the flags say
-      if is_evaluated and level == logging.INFO:
-        changed = row.train and row[1:3] != marks[:2]
-        _warn_of_changes(settings, part, name, changed)
+      rows = [values[row] for row in _rows_of(name) if row in values]
+      is_trained = any(row.is_trained for row in rows)
       exported = part.export_dir and files.exists(part.export_dir)
       exports = part.do_export and not exported
-      part = part.replace(do_train=not is_evaluated, do_export=exports)
+      part = part.replace(do_train=not is_trained, do_export=exports)
+      written = _submissions(settings.output_dir, name, part.data_dir)
+      predicts = part.do_predict and not all(map(files.exists, written))
       if not (part.do_train or predicts or exports):
-        path = os.path.join(part.output_dir, "run.json")
-        logging.log(level, "%s is complete, with the flags in %s", name, path)
+        text = "%s is complete; to train it anew, name another --output_dir"
+        logging.log(level, text, name)
         continue
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
 
 
-def _is_of(row, name):
-  return row.split("-m")[0] == name
-
-
-def _marks(part, name) -> tuple[str, ...]:
-  """Fingerprints of the files of train, of dev and of test."""
-  marks: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
-  for split, source in named_tasks.find(name).splits.items():
-    path = os.path.join(part.needed("data_dir"), source.file)
-    if files.exists(path):
-      with files.open_for_reading(path) as file:
-        digest = hashlib.sha256(file.read()).hexdigest()
-      marks[split.partition("_")[0]].append(f"{split} {digest}")
-  texts = (repr(each).encode() for each in marks.values())
-  return tuple(hashlib.sha256(text).hexdigest()[:_LENGTH] for text in texts)
-
-
-def _warn_of_changes(settings, part, name, files_changed):
-  trained = part.replace(task_name=name)
-  if settings.from_mnli and name in _FROM_MNLI:
-    # The folder of MNLI's model may have moved.
-    path = checkpoint_files.flag_of(part.output_dir, "init_checkpoint")
-    trained = trained.replace(init_checkpoint=path, new_head=True)
-  model_files.warn_if_changed(trained, part.output_dir)
-  if files_changed:
-    text = "%s was trained or evaluated with other files than %s has now; to "
-    text += "train anew, name another --output_dir"
-    logging.warning(text, part.output_dir, part.data_dir)
-  if part.is_sweep:
-    known = {t["run"] for t in model_files.read_table(part.output_dir)}
-    if not known.issuperset(part.named_trials()):
-      text = "%s is complete without trials for some of the settings or seeds; "
-      text += "to train them, name another --output_dir"
-      logging.warning(text, part.output_dir)
+def _rows_of(name):
+  return [row for row in _ROWS if row.split("-m")[0] == name]
 
 
 def _part(settings: Settings, name, level):
@@ -186,22 +138,18 @@ def run(settings: Settings) -> None:
       mnli = os.path.join(settings.output_dir, "MNLI")
       flags |= {"init_checkpoint": mnli, "new_head": True}
     changes = [f"--{flag}={value}" for flag, value in flags.items()]
-    train, dev, test = _marks(part, name)
     training_program.rerun(settings, name, changes)
-    for row, (metric, *_) in _ROWS.items() if writes else ():
+    if not writes:
+      continue
+    for row in _rows_of(name):
       suffix = "_mismatched" if row == "MNLI-mm" else ""
       path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
-      if _is_of(row, name) and files.exists(path):
+      if files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
-        score = 100 * float(dict(lines)[f"eval_{metric}"])
-        old = values.get(row, Row(score, _UNTRAINED))
-        marks = train, dev
-        if not part.do_train:
-          marks = old.train, old.dev and dev
-        last = test if part.do_predict else old.test
-        values[row] = Row(score, *marks, last)
-    if writes:
-      _write(settings.output_dir, values)
+        score = 100 * float(dict(lines)[f"eval_{_ROWS[row][0]}"])
+        was_trained = row in values and values[row].is_trained
+        values[row] = Row(score, part.do_train or was_trained)
+    _write(settings.output_dir, values)
   if settings.do_predict and writes:
     _write_submission(settings.output_dir)
 
@@ -220,32 +168,30 @@ def _write_submission(folder):
 
 
 def _read(output_dir) -> dict[str, Row]:
-  """Reads the rows of the table by name; older tables lack fingerprints."""
-  result = {}
-  for row in model_files.read_table(output_dir, TABLE):
-    if row["task"] in _ROWS:
-      both = row.get("files", "")
-      marks = both[:_LENGTH], both[_LENGTH:], row.get("test_files", "")
-      result[row["task"]] = Row(float(row["dev"]), *marks)
-  return result
+  """Reads the rows of the table by name."""
+  return {
+    row["task"]: Row(float(row["dev"]), row["trained"] == "yes")
+    for row in model_files.read_table(output_dir, TABLE)
+    if row["task"] in _ROWS
+  }
 
 
 def _write(output_dir, values: Mapping[str, Row]):
   """Writes and logs the table; its last row averages the paper's tasks."""
-  header = ("task", "metric", "dev", "paper_base", "paper_large")
-  table: list[tuple[str, ...]] = [(*header, "files", "test_files")]
+  header = ("task", "metric", "dev", "paper_base", "paper_large", "trained")
+  table: list[tuple[str, ...]] = [header]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
-      score, train, dev, test = values[name]
-      row = [score, *paper]
+      row = [values[name].score, *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
-      table.append((name, metric, *cells, train + dev, test))
+      trained = "yes" if values[name].is_trained else "no"
+      table.append((name, metric, *cells, trained))
       if None not in paper:
         numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
-    table.append(("average", "", *means, "", ""))
+    table.append(("average", "", *means, ""))
   for row in table:
     logging.info("%-8s %-21s %6s %11s %11s", *row[:5])
   metrics.write_table(os.path.join(output_dir, TABLE), table)

@@ -118,9 +118,7 @@ def load_thresholds(task: ClassificationTask, path: str) -> tuple[float, ...]:
   """
   if not files.exists(path):
     return (0.5,) * len(task.labels)
-  # Windows' editors write a byte order mark.
-  lines = (line.removeprefix("\ufeff") for line in textfiles.lines(path))
-  rows = [line.split("\t") for line in lines if line]
+  rows = [line.split("\t") for line in textfiles.text_lines(path) if line]
   try:
     values = {name: float(text) for name, text in rows}
   except ValueError:

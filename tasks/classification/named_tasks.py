@@ -1,7 +1,6 @@
 """Settings of run_classifier.py, and its tasks: GLUE, XNLI, users' tables."""
 
 import os
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -123,13 +122,7 @@ TASKS = {
     _task("SST-2", "sentence", None, "label"),
     _task("MRPC", "#1 String", "#2 String", "Quality", metrics=_F1),
     _task(
-      "STS-B",
-      *_PAIR,
-      "score",
-      (),
-      is_regression=True,
-      score_range=(0, 5),
-      metrics=_CORRELATIONS,
+      "STS-B", *_PAIR, "score", (), is_regression=True, metrics=_CORRELATIONS
     ),
     _task("QQP", *_QUESTIONS, "is_duplicate", metrics=_F1, skip_broken=True),
     _mnli(),
@@ -204,22 +197,17 @@ def _custom_task(settings: Settings):
   for name in ("train", "dev", "test") if folder else ():
     paths = {name + end: os.path.join(folder, name + end) for end in _ENDS}
     present = [file for file, path in paths.items() if files.exists(path)]
-    present = [x for x in present if x.endswith(EXTENSIONS)] or present
-    if not {*present[1:]} <= {name + ".json", name + ".txt"}:
-      raise UserError(f"{folder} has {' and '.join(present)}; remove one")
+    if len(present) > 1:
+      raise UserError(
+        f"{folder} has {' and '.join(present)}: remove all but one"
+      )
     if present:
       label = None if name == "test" else settings.label_column
-      if label and label in columns:
-        raise UserError(
-          f"--label_column={label} is also the column of a text: name another"
-        )
       splits[name] = Split(present[0], *columns, label)
   if not splits:
-    names = map(os.path.basename, files.glob_files(os.path.join(folder, "*")))
-    similar = filter(re.compile(r"(train|dev|test)\.", re.I).match, names)
     raise FileNotFoundError(
       f"{folder} has no file train, dev or test (or .gz, .zst) with extension "
-      f"{', '.join(EXTENSIONS)}; similar files: {', '.join(similar) or 'none'}"
+      f"{', '.join(EXTENSIONS)}"
     )
   return ClassificationTask(
     CUSTOM,
@@ -286,35 +274,22 @@ def read(
 def _training_labels(task, data_dir):
   split = task.splits["train"]
   path = os.path.join(data_dir, split.file)
-  texts, sizes, rejected = [], set(), 0
+  texts = []
   for row in tables.read_table(path, split.columns, dialect=task.dialect):
     cell = row.values[split.label].strip()
     where = f"{path}, line {row.line}, column {split.label}"
     if not cell and not task.multi_label:
       raise UserError(f"{where} is blank")
     texts.append(examples.names_in(task, cell, where))
-    sizes.add(len(re.findall(r"\w+", cell)))  # counts repeated labels, too
-    rejected += row.values.get("answer") in ("reject", "ignore")  # by Prodigy
   result = set().union(*texts)
-  if not result:
-    raise UserError(f"{path}: every {split.label} is empty: there is no label")
-  if result <= {"0", "1", "False", "True"} and len(sizes) == 1 and sizes != {1}:
-    raise UserError(
-      f"{path}: every {split.label} is a vector of 0 and 1; write the names of "
-      'the labels that a text has, as a|b or ["a", "b"]'
-    )
-  labels.warn_of_doubts(
-    path, result, task.multi_label, max(map(len, texts)) > 1
-  )
-  if rejected:
-    logging.warning(
-      f"{path}: {rejected} of {len(texts)} rows have 'answer' reject or "
-      f"ignore, but count with their {split.label}: leave them out"
-    )
-  if len(texts) >= 20 and 2 * len(result) > len(texts):
-    logging.warning(
-      f"{path}: {len(result)} labels in {len(texts)} rows: is {split.label} "
-      "the right --label_column? For scores, give --is_regression"
-    )
+  if task.multi_label:
+    if result <= {"0", "1"}:
+      raise UserError(
+        f"{path}: {split.label} has no label, or only 0 and 1; write the names "
+        'of the labels that a text has, as a|b or ["a", "b"]'
+      )
+    if max(map(len, texts)) == 1:
+      text = "%s: no text has several labels; %r separates labels"
+      logging.warning(text, path, labels.SEPARATOR)
   remedy = "Correct the label, or give examples of it in both files"
   return labels.LabelSet(labels.in_order(result), path, remedy)

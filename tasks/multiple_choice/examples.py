@@ -44,58 +44,40 @@ class ChoiceExample(NamedTuple):
 
 
 def read_examples(
-  path: str, needs_labels: bool = False, dialect: tables.Dialect = tables.OWN
+  path: str, has_labels: bool = True, dialect: tables.Dialect = tables.OWN
 ) -> list[ChoiceExample]:
   """Reads a .csv, .tsv or .jsonl file.
 
-  Unless `needs_labels` is true, the column `label` may be missing, blank or -1.
-  Raises OSError, or ValueError with file, line and remedy.
+  Unless `has_labels` is true, ignores the column `label`. Raises OSError, or
+  ValueError with file, line and remedy.
   """
   examples: list[ChoiceExample] = []
-  columns = "sent1", "sent2", "ending0", "ending1"
+  columns = ["sent1", "sent2", "ending0", "ending1", *["label"] * has_labels]
   is_text = re.compile("ending|sent1").match
   for row in tables.read_table(path, columns, None, False, dialect, is_text):
     where = f"{path}, line {row.line}"
-    present = [name for name in row.values if re.fullmatch(r"ending\d+", name)]
-    numbered = [f"ending{number}" for number in range(len(present))]
-    if set(present) != set(numbered):
-      raise UserError(
-        f"{where}: number the columns {', '.join(present)} from 0, without a "
-        "gap; null in a .jsonl file is a missing column"
-      )
-    endings = tuple(row.values[name] for name in numbered)
+    endings: list[str] = []
+    while f"ending{len(endings)}" in row.values:
+      endings.append(row.values[f"ending{len(endings)}"])
     if examples and len(endings) != len(examples[0].endings):
       raise UserError(
         f"{where}: {len(endings)} endings, but the rows before have "
         f"{len(examples[0].endings)}"
       )
-    label = _label(row.values.get("label"), len(endings), where, needs_labels)
-    if examples and (label is None) != (examples[0].label is None):
-      raise UserError(
-        f"{where}: some rows have a label and some have none; leave the column "
-        "out if labels are not known"
-      )
+    label = None
+    if has_labels:
+      text = labels.plain(row.values["label"].strip())
+      if text not in map(str, range(len(endings))):
+        raise UserError(
+          f"{where}: the label is {text!r}, expected a number from 0 to "
+          f"{len(endings) - 1}"
+        )
+      label = int(text)
     sent1, sent2 = row.values["sent1"], row.values["sent2"]
-    examples.append(ChoiceExample(sent1, sent2, endings, label))
-  if examples[0].label is not None:
+    examples.append(ChoiceExample(sent1, sent2, tuple(endings), label))
+  if has_labels:
     labels.log_labels(path, (str(example.label) for example in examples))
-  elif needs_labels:
-    raise UserError(f"{path} has no column label")
   return examples
-
-
-def _label(text, choices, where, is_needed):
-  if text is None:
-    return None
-  text = re.sub("[.,]0$", "", text.strip())  # pandas writes 1 as 1.0
-  if not is_needed and text in ("", "-1"):
-    return None
-  if text not in map(str, range(choices)):
-    raise UserError(
-      f"{where}: the label is {text!r}, expected a number from 0 to "
-      f"{choices - 1}; leave the column out if labels are not known"
-    )
-  return int(text)
 
 
 class ChoiceRecordBuilder(RowEncoder):

@@ -1,7 +1,5 @@
 """The named tasks, such as MRPC and XNLI, read the published files."""
 
-from dataclasses import replace
-
 import pytest
 
 from tasks.classification import examples, named_tasks
@@ -85,21 +83,6 @@ def test_every_split_has_a_row_in_this_test():
   }
 
 
-def test_a_missing_column_of_any_task_is_reported(tmp_path):
-  path = tmp_path / "data" / "x.tsv"
-  path.parent.mkdir()
-  for task in named_tasks.TASKS.values():
-    for split, source in task.splits.items():
-      names = {source.text_a, source.text_b, source.label, source.guid}
-      names |= {*(source.language or ())[:1]}
-      for name in () if source.header else names - {None}:
-        columns = names - {name, None} | {"else"}
-        path.write_text("\n".join(["\t".join(columns)] * 2))
-        changed = replace(task, splits={split: replace(source, file="x.tsv")})
-        with pytest.raises(ValueError, match=f"no column '{name}'"):
-          examples.read_examples(changed, str(path.parent), split)
-
-
 def test_the_diagnostic_file_of_mnli_may_lack_the_copied_columns(tmp_path):
   for name, columns in (
     ("MNLI/test_matched", "index\tsentence1\tsentence2\tgenre\n"),
@@ -127,16 +110,8 @@ def test_an_incomplete_row_of_qqp_is_skipped_in_train_but_refused_in_test(
     (tmp_path / f"{split}.tsv").write_text(text)
   read, task = examples.read_examples, named_tasks.find("QQP")
   assert [x.guid for x in read(task, str(tmp_path), "train")] == ["train-2"]
-  with pytest.raises(ValueError, match=r"v, line 2: 2 .* fetch the file again"):
+  with pytest.raises(ValueError, match=r"v, line 2: 2 .* correct the line"):
     read(task, str(tmp_path), "test")  # each row needs a prediction
-
-
-def test_scores_of_stsb_are_between_0_and_5(tmp_path):
-  columns, task = "sentence1\tsentence2\tscore\n", named_tasks.find("STS-B")
-  for score in ("-1", "5.1"):
-    (tmp_path / "dev.tsv").write_text(f"{columns}one\ttwo\t{score}\n")
-    with pytest.raises(ValueError, match=rf"2.*'{score}' is not from 0 to 5"):
-      examples.read_examples(task, str(tmp_path), "dev")
 
 
 def test_only_rows_of_the_chosen_language_are_read_from_xnli(tmp_path):

@@ -119,8 +119,3 @@ def test_predictions_are_written_to_two_files(tmp_path):
   ]
   probs = np.array([row[3:] for row in rows], float)
   np.testing.assert_array_equal(probs, numbers)
-
-
-def test_predictions_need_an_example_for_each_row_of_logits(tmp_path):
-  with pytest.raises(ValueError, match="zip"):
-    task.write_predictions(str(tmp_path), LOGITS, EXAMPLES[:3])

@@ -94,7 +94,7 @@ SHEET = "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n"
     (
       '{"tokens": ["a"], "tags": ["O"',
       [{}],
-      "1 is not JSON .*cut short, or an",
+      "1 is not a JSON object",
     ),
   ],
 )

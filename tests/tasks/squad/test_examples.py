@@ -119,7 +119,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
     ("\n", "is empty"),
     ('{"data": [{"par', "is not JSON.*line 1 column 12.*fetch it again"),
     ('{"data": "\udcff"}', "byte 10 .0xff. is not UTF-8; convert.*CP949"),
-    ("\x1f\udc8b", "is not text but compressed"),
+    ("\x1f\udc8b", "is compressed"),
     ("{}\n{}\n", "is not JSON.*fetch it again; a SQuAD file is"),
     ('{"data": []}', "has no questions"),
     ("[1]", r'\[1\] is not an object with "data"'),
