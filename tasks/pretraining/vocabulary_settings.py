@@ -92,13 +92,9 @@ class VocabularySettings(Corpus, Sampling, Extension):
     model_files.check(model, model_files.config(model))
     model.tokenizer.check()
     unused = len(vocab.unused_ids(model.tokenizer.vocab))
-    if not (unused or self.new_words):
+    appends = self.append_words and self.new_words > 0
+    if max(self.new_words, 1) > unused and not appends:
       raise UserError(
-        f"{self.extend} has no [unused] token to replace: give --append_words "
-        "and --new_words, the number of tokens to append"
-      )
-    if self.new_words > unused and not self.append_words:
-      raise UserError(
-        f"{self.extend} has {unused} [unused] tokens, fewer than "
-        f"--new_words={self.new_words}: --append_words appends the others"
+        f"{self.extend} has {unused} [unused] tokens to replace: to append "
+        "tokens, give --append_words and their number as --new_words"
       )

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data.vocab import Tokenizer
-from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
@@ -46,14 +45,7 @@ class DecodingConfig:
   version_2_with_negative: bool = False  # a question may have no answer
   # The prediction is "no answer" if the null odds exceed this.
   null_score_diff_threshold: float = 0.0
-  export_top_k: int = 0  # number of best answers that an export lists
-
-  def __post_init__(self):
-    if self.export_top_k > self.n_best_size:
-      raise UserError(
-        f"--export_top_k={self.export_top_k} exceeds "
-        f"--n_best_size={self.n_best_size}: raise --n_best_size, too"
-      )
+  export_top_k: int = 0  # number of the n best answers that an export lists
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The class Squad makes records, evaluates, predicts and exports."""
 
-import dataclasses
 import json
 
 import numpy as np
@@ -141,21 +140,6 @@ def test_a_question_with_a_repeated_id_is_judged_once(
   assert _load(tmp_path / "predictions.json") == {"x": "b"}
 
 
-def test_a_prediction_without_scores_names_files_of_an_old_evaluation(
-  tmp_path, log
-):
-  names = "eval_results.txt", "eval_predictions.tsv", "run.html"
-  args = _args(tmp_path, " \u200b ", 1)
-  data = _eval_data(args)
-  for name in names:
-    (tmp_path / name).write_text("of another file")
-  bare = [one._replace(answer_texts=None) for one in data.examples]
-  _predict(args, dataclasses.replace(data, examples=bare))
-  text = f"has no right answers; {', '.join(sorted(names))} in"
-  assert text in log.text
-  assert all((tmp_path / name).exists() for name in names)
-
-
 # The prediction "empty" has five characters, and "empt" has four of these.
 @pytest.mark.parametrize(("unit", "f1"), [("word", 0), ("character", 8 / 9)])
 def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
@@ -168,23 +152,22 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
 
 
 @pytest.mark.parametrize(
-  ("answer", "changes", "remedy"),
+  ("answer", "unit", "is_reported"),
   [
-    ("北京大学", {}, "as one word: give --f1_unit=character"),
-    ("ตลาดปลา", {"version_2_with_negative": True}, "as one word"),
-    ("北京大学", {"f1_unit": "character"}, None),
-    ("부산 대학교", {}, None),  # Korean has blanks between words
-    ("a 北 b", {}, None),
-    ("", {}, None),  # a file without answers
+    ("北京大学", "word", True),
+    ("ตลาดปลา", "word", True),
+    ("北京大学", "character", False),
+    ("부산 대학교", "word", False),  # Korean has blanks between words
+    ("a 北 b", "word", False),
+    ("", "word", False),  # a file without answers
   ],
 )
 def test_answers_without_blanks_cause_a_warning(
-  tmp_path, caplog, answer, changes, remedy
+  tmp_path, caplog, answer, unit, is_reported
 ):
-  _eval_data(_args(tmp_path, "a b", 2, answer).replace(**changes))
+  _eval_data(_args(tmp_path, "a b", 2, answer).replace(f1_unit=unit))
   text = f"squad.json: answers such as '{answer}' have no blanks between words"
-  assert (text in caplog.text) == bool(remedy)
-  assert remedy is None or f"F1 counts each {remedy}\n" in caplog.text
+  assert (text in caplog.text) == is_reported
 
 
 def test_each_window_becomes_a_record(tmp_path):
