@@ -144,20 +144,6 @@ def test_scores_without_their_package_are_refused_before_training(
     assert stages.task_of("run_squad", args.replace(**changes))
 
 
-@pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_with_an_ensemble_predicts_to_fit_a_threshold(
-  tmp_path, log, changes
-):
-  path = _squad_file(tmp_path / "dev", "b")
-  flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
-  flags |= {"train_file": path, "predict_file": path}
-  flags |= {"num_seeds": 2, "ensemble": 2} | changes
-  args = programs.arguments("run_squad", **flags)
-  task = stages.task_of("run_squad", args)
-  assert task.settings.do_predict == (not changes)
-  assert ("--do_predict is set: it finds" in log.text) == (not changes)
-
-
 @pytest.fixture(name="classifier")
 def _classifier(tmp_path):
   """Writes files of three splits; returns settings of run_classifier.py."""

@@ -1,6 +1,5 @@
 """extract_features.py turns lines into tokens, batches and output files."""
 
-import gzip
 import json
 import re
 
@@ -79,25 +78,6 @@ def test_counting_the_lines_of_a_file_checks_every_line(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
       text_lines.count(str(path))
-
-
-@pytest.mark.parametrize(
-  ("name", "text", "is_reported"),
-  [
-    ("texts.txt", '{"a quote"}\n{a: b}\n', False),
-    ("texts.txt", '{"text": "A film."}\n', True),
-    ("texts.csv.gz", "text,label\n", True),
-  ],
-)
-def test_a_table_or_json_that_is_read_as_texts_is_reported(
-  tmp_path, caplog, name, text, is_reported
-):
-  write = gzip.open if name.endswith("gz") else open
-  with write(tmp_path / name, "wt") as file:
-    file.write(text)
-  text_lines.count(str(tmp_path / name))
-  message = f"{tmp_path / name}: each line is a text, also a header, and with"
-  assert (message in caplog.text) == is_reported
 
 
 LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)

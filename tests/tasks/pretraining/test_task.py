@@ -40,7 +40,7 @@ def _toy_args(folder):
 def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
   tmp_path,
 ):
-  for name, size in (("en", 4000), ("en2", 6000), ("is", 100), ("no", 0)):
+  for name, size in (("en", 4000), ("en2", 6000), ("is", 100)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
   args = args.replace(sampling_exponent=0.5)
@@ -48,9 +48,6 @@ def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   ratio = english.weight / icelandic.weight
   assert ratio == pytest.approx((10_000 / 100) ** 0.5)
-  for patterns in (f"{tmp_path}/en,{tmp_path}/no", f"{tmp_path}/no"):
-    with pytest.raises(ValueError, match=f"{tmp_path}/no has no bytes"):
-      task._weighted_sources(args.replace(input_file=patterns))
 
 
 def test_masking_flags_that_have_no_effect_are_reported(tmp_path, caplog):
@@ -137,22 +134,14 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   assert train_data(special_tokens=False).causal_targets[1] == "v"
 
 
-@pytest.mark.parametrize("wrong", ["3", "3,0", "3,x", "3,inf"])
+@pytest.mark.parametrize("wrong", ["3", "3,x"])
 def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
   for name in "ab":
     (tmp_path / name).write_text(name)
   args = _args(
     input_file=f"{tmp_path}/a,{tmp_path}/b", sampling_weights=wrong.split(",")
   )
-  with pytest.raises(ValueError, match="a positive, finite number for each"):
-    settings.sampling_weights(args)
-
-
-def test_sampling_weights_and_sampling_exponent_exclude_each_other():
-  args = _args(sampling_weights=["3", "1"], sampling_exponent=0.7)
-  with pytest.raises(
-    ValueError, match="what --sampling_weights says: drop one"
-  ):
+  with pytest.raises(ValueError, match="give a number for each of the 2"):
     settings.sampling_weights(args)
 
 
@@ -249,8 +238,7 @@ def _records(path, tokens):
     ("b", {"init_checkpoint": "empty"}, None),  # its vocab.txt is empty
     ("a c", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
     ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
-    ("a c", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
-    ("a", {"output_dir": "longer"}, "a was .* training of .*longer/.*one need"),
+    ("a c", {}, "c was .* than .*a: .*, or name an extended one by --vocab_f"),
   ],
 )
 def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
@@ -262,14 +250,12 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])
   _records(tmp_path / "c", [*tokens, "newt", "elk"])
   (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
-  for name in ("run", "longer", "release", "empty"):
+  for name in ("run", "release", "empty"):
     shared.touch_checkpoint(tmp_path / name, "a.ckpt")
   shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
   (tmp_path / "empty/vocab.txt").touch()
-  for name, records in (("run", "a"), ("longer", "c")):
-    paths_of_run = [str(tmp_path / records)]
-    mark = checks.vocabulary_mark(_args(output_dir=""), paths_of_run)
-    run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
+  mark = checks.vocabulary_mark(_args(output_dir=""), [str(tmp_path / "a")])
+  run_json.append(str(tmp_path / "run"), {"flags": {}, "vocabulary": mark})
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   paths = [str(tmp_path / name) for name in names.split()]
