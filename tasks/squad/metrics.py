@@ -142,15 +142,6 @@ def save_threshold(path: str, scores: Mapping[str, float]) -> None:
     files.write_text(path, f"{scores['best_f1_thresh']}\n")
 
 
-def load_threshold(path: str) -> float:
-  """Reads the null threshold of an earlier run; 0 without a file."""
-  if not files.exists(path):
-    return 0.0
-  saved = float(files.read_text(path))
-  logging.info("null threshold %s, from %s", saved, path)
-  return saved
-
-
 def warn_of_silence(predictions: Predictions) -> None:
   """Warns if a model answers no question."""
   if {*predictions.answers.values()} <= {"", "empty"}:

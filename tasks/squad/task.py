@@ -3,6 +3,7 @@
 import os
 
 import keras
+from absl import logging
 
 from data import features, labels, vocab_checks
 from data.records import RecordDataset
@@ -14,7 +15,7 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import tfrecord
+from storage import files, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, position
@@ -33,15 +34,19 @@ from training import (
 
 def null_threshold(settings: Settings) -> float:
   """Null threshold of the flag, or else of an earlier run, or 0."""
-  threshold = settings.null_score_diff_threshold
-  if settings.version_2_with_negative and threshold is None:
-    path = settings.threshold_file(labels.NULL_THRESHOLD)
-    start = checks.checkpoint(settings)
-    if start and start == settings.init_checkpoint:
-      name = os.path.basename(path)
-      path = checkpoint_files.sibling_file(start, name) or path
-    threshold = metrics.load_threshold(path)
-  return threshold or 0.0
+  given = settings.null_score_diff_threshold
+  if given is not None or not settings.version_2_with_negative:
+    return given or 0.0
+  path = settings.threshold_file(labels.NULL_THRESHOLD)
+  start = checks.checkpoint(settings)
+  if start and start == settings.init_checkpoint:
+    name = os.path.basename(path)
+    path = checkpoint_files.sibling_file(start, name) or path
+  if not files.exists(path):
+    return 0.0
+  saved = float(files.read_text(path))
+  logging.info("null threshold %s, from %s", saved, path)
+  return saved
 
 
 class Squad(Task[Settings]):
