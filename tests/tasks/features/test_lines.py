@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from data import vocab
 from data.features import Row
 from data.tokenization import FullTokenizer
-from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features import task
 from tests import programs
@@ -145,19 +144,6 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   assert (mask.sum(), len(mask)) == (22, length)
 
 
-def test_a_later_batch_of_lines_may_be_longer_than_the_first_batch(monkeypatch):
-  def predict(_, batches):
-    return {"values": batches[0]["input_ids"]}
-
-  monkeypatch.setattr(inference, "predict", predict)
-  lines = _lines(range(2, 20, 2))
-  flags = {"max_seq_length": 32, "batch_size": 2}
-  args = programs.arguments("extract_features", **flags)
-  results = task._extract(args, None, lines, 10, Progress("read", 9, "lines"))
-  for line, values in results:
-    np.testing.assert_array_equal(values, line.ids)
-
-
 # --- Files of activations ----------------------------------------------------
 
 
@@ -222,18 +208,6 @@ def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
   assert sorted(result) == ["layers", "vectors"]
   np.testing.assert_array_equal(result["vectors"], values)
   assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-@pytest.mark.parametrize("write", ["write_json", "write_npz"])
-def test_an_error_while_writing_leaves_no_file(write, tmp_path):
-  def results():
-    yield LINES[0], _values(3, 2, 4)
-    raise ValueError("on the way")
-
-  rest = (LAYERS, _tokens)[: 2 if write == "write_json" else 1]
-  with pytest.raises(ValueError, match="on the way"):
-    getattr(text_lines, write)(str(tmp_path / "out"), results(), *rest)
-  assert not list(tmp_path.iterdir())
 
 
 def test_the_classifier_in_docs_fine_tuning_md_runs(
