@@ -171,7 +171,7 @@ build_vocab | special_tokens=[UNK],[PAD],[CLS],[SEP],[MASK] | put [PAD] first
 extend | new_words=0 | has 0 [unused] tokens to replace: to append
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
-extend | -init_checkpoint | --extend needs --init_checkpoint
+extend | -init_checkpoint | this command needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | output_file=data/vocab.txt | data is there already: remove it, or

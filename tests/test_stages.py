@@ -106,11 +106,8 @@ def test_training_for_squad_1_needs_an_answer_for_each_question(tmp_path):
   ("flags", "is_refused"),
   [
     ({"do_predict": True}, False),  # predictions without scores
-    ({"do_train": True, "do_predict": True}, False),
-    ({"do_train": True, "keep_best": True}, True),
     ({"do_train": True, "eval_steps": 3}, True),
     ({"do_train": True, "num_seeds": 2}, True),
-    ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
 def test_evaluating_while_training_needs_an_answer_for_each_question(

@@ -180,26 +180,19 @@ def check_vocabularies(
   The index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
-  owners: dict[str, str] = {}  # by fingerprint: the first file that has it
-  for head in heads:
-    if head.vocabulary:
-      owners.setdefault(head.vocabulary, head.path)
-  name = tokenizer = None
-  if settings.vocab_file:
-    name, tokenizer = f"--vocab_file={settings.vocab_file}", settings.tokenizer
-  elif start := checks.checkpoint(settings):
+  path = settings.vocab_file
+  if not path and (start := checks.checkpoint(settings)):
     entry = checkpoint_files.run_of(start)
-    if name := trained_model.find_vocabulary(start, entry, vocab_size):
-      tokenizer = open_tokenizer(name)
-    elif mark := entry.get("vocabulary"):
-      owners = {mark: f"the training of {start}"} | owners
-  first = next(iter(owners), "")
-  for mark, path in owners.items():
-    if not (tokenizer.fits(mark) if tokenizer else mark == first):
+    path = trained_model.find_vocabulary(start, entry, vocab_size)
+  if not path:
+    return
+  tokenizer = open_tokenizer(path)
+  for head in heads:
+    if head.vocabulary and not tokenizer.fits(head.vocabulary):
       raise UserError(
-        f"{path} was made with another vocabulary than "
-        f"{name or owners[first]}: make the records again with that "
-        "vocabulary, or name an extended one by --vocab_file"
+        f"{head.path} was made with another vocabulary than {path}: make the "
+        "records again with that vocabulary, or name an extended one by "
+        "--vocab_file"
       )
 
 

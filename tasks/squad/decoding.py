@@ -116,8 +116,8 @@ class AnswerText:
     """Text of the tokens `start` to `end`, and its span.
 
     For the words "Steve Smith's", the tokens "steve smith" give "Steve Smith".
-    Splits the words as the tokenizer does, finds the tokens in the result for
-    the first time, and counts characters other than blanks to get back to the
+    Splits the words as the tokenizer does, finds the first place of the tokens
+    in the result, and counts characters other than blanks to get back to the
     words. If this fails, returns the complete words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])

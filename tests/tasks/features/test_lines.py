@@ -186,19 +186,6 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
   assert list(map(repr, result)) == list(map(repr, expected))
 
 
-def test_vectors_of_tokens_are_written_as_npz(tmp_path):
-  path = str(tmp_path / "new" / "out.npz")
-  values = [_values(len(x.ids), 2, 4, seed=i) for i, x in enumerate(LINES)]
-  text_lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)
-  result = dict(np.load(path))
-  vectors = result.pop("values")
-  expected = {"layers": LAYERS, "input_ids": [2, 5, 3, 2, 3]}
-  expected["offsets"] = [0, 3, 5]
-  assert {name: value.tolist() for name, value in result.items()} == expected
-  assert vectors.dtype == np.float32
-  np.testing.assert_array_equal(vectors, np.concatenate(values))
-
-
 def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
   values = [_values(2, 4, seed=seed) for seed in range(2)]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
