@@ -12,8 +12,6 @@ import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from cli import program
 from cli.settings import common, flag
 from data import vocab_checks
@@ -95,11 +93,6 @@ def main(settings: Settings) -> None:
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)
     arrays = {name: values[0].numpy() for name, values in outputs.items()}
-    if not all(np.isfinite(values).all() for values in arrays.values()):
-      raise UserError(
-        f"the outputs of --init_checkpoint={settings.init_checkpoint} are not "
-        "finite: name another checkpoint"
-      )
     answer = answers.decode(encoded, [arrays])
     for mask in zip(answer["tokens"], answer["probabilities"], strict=True):
       pairs = zip(*mask, strict=True)
@@ -117,11 +110,9 @@ def read_texts(settings: Settings) -> list[str]:
   if not texts:
     raise UserError(f"nothing to fill in: {settings.input_file} has no text")
   mask = settings.tokenizer.special.mask
-  for text in [*texts, *filter(None, [settings.text_pair])]:
+  for text in texts:
     if mask not in text and not settings.text_pair:
       raise UserError(f"there is no {mask} in {text!r}")
-    if textfiles.SURROGATE.search(text):
-      raise UserError(f"{text!r} is not UTF-8: write it in this encoding")
   return texts
 
 

@@ -12,8 +12,6 @@ The command is the original's:
 
 import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
 
-from absl import logging
-
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.squad import examples, metrics
@@ -33,7 +31,6 @@ def check_flags(settings: Settings) -> None:
       "or --version_2_with_negative"
     )
   settings.windows()
-  settings.decoding()
   checks.check_fine_tuning(settings, "version_2_with_negative")
 
 
@@ -50,18 +47,14 @@ def main(settings: Settings) -> None:
   if settings.reads_dev:
     paths = files.expand(settings.needed("predict_file"))
     questions["dev"] = examples.read_examples(paths)
-    remedy = metrics.remedy_of_unscored(questions["dev"], version_2)
-    if remedy and settings.evaluates_while_training:
+    if metrics.can_score(questions["dev"], version_2):
+      if settings.f1_unit == "word":
+        metrics.check_evaluator()
+    elif settings.evaluates_while_training:
       raise UserError(
-        f"not every question of {settings.predict_file} has answers; {remedy}"
+        f"not every question of {settings.predict_file} has answers; "
+        f"{metrics.REMEDY}"
       )
-    if not remedy and settings.f1_unit == "word":
-      metrics.check_evaluator()
-  combines = settings.is_sweep and settings.ensemble > 1
-  exports = settings.do_export and settings.version_2_with_negative
-  if combines and exports and not settings.do_predict:
-    logging.info("--do_predict is set: it finds the ensemble's null threshold")
-    settings = settings.replace(do_predict=True)
   # Import TensorFlow late: wrong flags and files should fail fast.
   from runs.fine_tune import fine_tune
   from tasks.squad.task import Squad

@@ -106,7 +106,6 @@ run_squad | do_export | --do_export needs --export_dir
 run_squad | do_predict | this command needs --predict_file
 run_squad | do_predict predict_file=no.json | no file matches no.json
 run_squad | do_train do_predict predict_file=ner | ner is not JSON
-run_squad | do_train export_top_k=3 n_best_size=2 | --export_top_k=3 exceeds --n_best_size=2
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
 run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character cannot score questions without an answer
 run_squad | do_train max_query_length=40 | max_query_length
@@ -118,14 +117,12 @@ run_pretraining | do_train -input_file | --do_train and --do_eval need --input_f
 run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | labels.tfrecord: input_ids has 13 values in a record, expected 12
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
-run_pretraining | do_train input_file=dynamic.tfrecord vocab_file=vocab.txt | dynamic.tfrecord was made with another vocabulary than vocab.txt
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
 run_pretraining | do_train group_by_length use_tpu | a TPU computes one: drop --group_by_length
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
-run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a positive, finite number for each of the 1 patterns
+run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a number for each of the 1 patterns
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
-run_pretraining | do_train sampling_exponent=0.7 sampling_weights=1 | --sampling_exponent computes what --sampling_weights says
 run_pretraining | do_train bert_config_file=no.json | cannot read no.json: No such file
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
@@ -155,9 +152,10 @@ build_vocab | preset=base | bert_config.json exists already
 build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
 build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
-extend | new_words=0 | has no [unused] token to replace: give --append_words
+extend | new_words=0 | has 0 [unused] tokens to replace: to append
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
+extend | -init_checkpoint | this command needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | input_file=text | has all words that text has --min_count=2

@@ -106,11 +106,8 @@ def test_training_for_squad_1_needs_an_answer_for_each_question(tmp_path):
   ("flags", "is_refused"),
   [
     ({"do_predict": True}, False),  # predictions without scores
-    ({"do_train": True, "do_predict": True}, False),
-    ({"do_train": True, "keep_best": True}, True),
     ({"do_train": True, "eval_steps": 3}, True),
     ({"do_train": True, "num_seeds": 2}, True),
-    ({"do_predict": True, "keep_best": True, "eval_steps": 3}, False),
   ],
 )
 def test_evaluating_while_training_needs_an_answer_for_each_question(
@@ -142,20 +139,6 @@ def test_scores_without_their_package_are_refused_before_training(
     stages.task_of("run_squad", args)
   for changes in ({"f1_unit": "character"}, {"predict_file": unscored}):
     assert stages.task_of("run_squad", args.replace(**changes))
-
-
-@pytest.mark.parametrize("changes", [{}, {"ensemble": 1}, {"num_seeds": 1}])
-def test_a_sweep_with_an_ensemble_predicts_to_fit_a_threshold(
-  tmp_path, log, changes
-):
-  path = _squad_file(tmp_path / "dev", "b")
-  flags = {"do_train": True, "do_export": True, "version_2_with_negative": True}
-  flags |= {"train_file": path, "predict_file": path}
-  flags |= {"num_seeds": 2, "ensemble": 2} | changes
-  args = programs.arguments("run_squad", **flags)
-  task = stages.task_of("run_squad", args)
-  assert task.settings.do_predict == (not changes)
-  assert ("--do_predict is set: it finds" in log.text) == (not changes)
 
 
 @pytest.fixture(name="classifier")

@@ -1,6 +1,5 @@
 """Texts and files that programs read, refuse and write."""
 
-import collections
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from data import vocab
 from data.pretraining import documents
 from modeling.config import BertConfig
-from storage import Progress
 from tests import programs, stages
 
 # --- fill_mask.py ----------------------------------------------------------
@@ -142,41 +140,13 @@ def test_a_preset_has_the_size_of_the_learned_vocabulary(
     assert path.exists() == (existing == "bert_config.json")
 
 
-@pytest.fixture(name="progress")
-def _progress(monkeypatch):
-  """Sums the work that the Progress of each task reports."""
-  done = collections.Counter()
-  add = Progress.add
-
-  def count(self, number, **counts):
-    done[self.task] += number
-    add(self, number, **counts)
-
-  monkeypatch.setattr(Progress, "add", count)
-  return done
-
-
-def test_reading_and_learning_show_progress(tmp_path, progress):
-  text = "low lower lowest größe\n" * 9
-  (tmp_path / "text").write_text(text)
-  paths = {"input_file": "text", "output_file": "v"}
-  paths = {flag: str(tmp_path / name) for flag, name in paths.items()}
-  args = programs.arguments("build_vocab", **paths)
-  stages.program("build_vocab").main(args)
-  assert progress["read"] == pytest.approx(len(text.encode()) / 1e6)
-  tokens = [t.removeprefix("##") for t in vocab.load(tmp_path / "v")]
-  # A single character is not learned, and neither are the special tokens.
-  merged = sum(len(token) > 1 for token in tokens) - len(vocab.SPECIAL_TOKENS)
-  assert progress["learned"] == merged
-
-
 # --- split_sentences.py ----------------------------------------------------
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n\n"])
 @pytest.mark.parametrize("blank", [None, "", "\n \n"])
 def test_each_file_becomes_one_document_with_or_without_a_last_line_end(
-  tmp_path, progress, end, blank
+  tmp_path, end, blank
 ):
   texts = {"a": f"One. Two.{end}", "b": blank, "c": f"Three.{end}"}
   texts = {name: text for name, text in texts.items() if text is not None}
@@ -189,5 +159,3 @@ def test_each_file_becomes_one_document_with_or_without_a_last_line_end(
   lines = (tmp_path / "out").read_text().split("\n")
   parts = documents.split_documents(lines)
   assert [*parts] == [["One.", "Two."], ["Three."]]
-  size = sum(len(text.encode()) for text in texts.values())
-  assert progress.total() == pytest.approx(size / 1e6)

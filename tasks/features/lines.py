@@ -10,7 +10,6 @@ before offsets[i + 1]. With pooling, the arrays are `layers` and `vectors`
 
 import json
 import os
-import re
 import tempfile
 from array import array
 from collections import Counter
@@ -20,7 +19,6 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from absl import logging
 
 from cli.settings import common, flag, original
 from data import features
@@ -34,8 +32,6 @@ from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
-_TABLES = (".csv", ".tsv", ".json", ".jsonl")
-_OBJECT = re.compile(r'\s*\{\s*"[^"]*"\s*:')  # of JSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,14 +83,9 @@ def split(text: str) -> tuple[str, str | None]:
 
 
 def count(path: str, has_windows: bool = False) -> int:
-  """Number of lines; OSError or ValueError for an empty or invalid file.
-
-  Warns of a table or JSON lines, whose header and signs would become texts.
-  """
-  name = re.sub(r"\.(gz|zst)$", "", path.lower())
-  number, is_table = 0, name.endswith(_TABLES)
+  """Number of lines; OSError or ValueError for an empty or invalid file."""
+  number = 0
   for number, text in enumerate(textfiles.lines(path), 1):
-    is_table |= number == 1 and bool(_OBJECT.match(text))
     if has_windows and split(text)[1] is not None:
       raise UserError(
         f"{path}, line {number} has two texts: --long_text=windows takes one"
@@ -102,9 +93,6 @@ def count(path: str, has_windows: bool = False) -> int:
   if not number:
     text = f"{path} is empty, or a pipe: give a file of texts, a line each"
     raise UserError(text)
-  if is_table:
-    text = "%s: each line is a text, also a header, and with the signs of JSON "
-    logging.warning(text + "or CSV; write a file of the texts alone", path)
   return number
 
 

@@ -16,11 +16,6 @@ from training import inference
 
 # Numbers in a chunk, 256 MiB in float32. A chunk's lines are sorted by length.
 _CHUNK_SIZE = 2**26
-# Characters that Python's str.strip() removes.
-_BLANK = (
-  r"[\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
-  r"\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-)
 
 
 def write(settings: Settings, model, hidden_size: int) -> None:
@@ -85,7 +80,7 @@ class FeatureExtraction(TextSignature):
 
 def split(text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   """Splits lines, [B], as lines.split does; "" stands for no second text."""
-  text = tf.strings.regex_replace(text, f"^{_BLANK}+|{_BLANK}+$", "")
+  text = tf.strings.strip(text)
   # Split at the last separator. \C is any byte, valid UTF-8 or not.
   first = tf.strings.regex_replace(text, r"^(\C*) \|\|\| \C*$", r"\1")
   size = tf.strings.length(text)

@@ -37,14 +37,8 @@ class Corpus(Settings):
   pipeline_options: str = device("", "Flags of --runner, as one text.")
 
   def runner_options(self) -> list[str]:
-    """Options for Beam from --runner and --pipeline_options.
-
-    Raises ValueError for unbalanced quotes.
-    """
-    try:
-      return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
-    except ValueError as error:
-      raise UserError(f"--pipeline_options: {error}") from None
+    """Options for Beam from --runner and --pipeline_options."""
+    return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """Settings of run_pretraining.py, and their checks."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -126,19 +125,14 @@ def check_flags(settings: Settings) -> None:
   heads: list[Head] = []
   for paths in inputs:
     group = record_scan.heads(paths)
-    if empty := [head.path for head in group if head.record is None]:
-      text = "%d of %d files are empty, such as %s: they are left out"
-      logging.warning(text, len(empty), len(paths), empty[0])
     find_schema(settings, group, network.vocab_size)
     heads += group
   check_vocabularies(settings, heads, network.vocab_size)
   if settings.do_train and num_warmup >= num_steps:
     logging.warning(
-      "--num_warmup_steps=%d%s is not less than --num_train_steps=%d: the "
-      "rate never reaches --learning_rate; use fewer warm-up steps",
-      num_warmup,
-      "" if "num_warmup_steps" in settings.given else " (the default)",
-      num_steps,
+      "--num_warmup_steps=%d is not less than --num_train_steps=%d: the rate "
+      "never reaches --learning_rate; use fewer warm-up steps",
+      *(num_warmup, num_steps),
     )
 
 
@@ -149,29 +143,22 @@ def find_schema(
 
   Raises ValueError if a file has other records, lengths or ids than the
   settings allow, or if only some files are masked. A run that masks files needs
-  a vocabulary that gives [CLS] and [SEP] the ids in the files.
+  a vocabulary.
   """
-  tokenizer = settings.tokenizer if settings.vocab_file else None
   # create_pretraining_data.py leaves files empty if there are few instances.
   records = {x.path: x.record for x in heads if x.record is not None}
   if not records:
     raise UserError(f"{heads[0].path} holds no record: leave it out")
-  paths = [*records]
-  is_masked = ["masked_lm_positions" in record for record in records.values()]
-  if len(set(is_masked)) > 1:
-    other = paths[is_masked.index(not is_masked[0])]
+  masked = [x for x in records if "masked_lm_positions" in records[x]]
+  if not masked and settings.objective in MASKED and not settings.vocab_file:
     raise UserError(
-      f"only one of {paths[0]} and {other} was made with --masking=dynamic: "
-      "train on files of one kind"
+      f"{next(iter(records))} was made with --masking=dynamic; --vocab_file is "
+      "needed to mask it"
     )
-  needs_masks = settings.objective in MASKED
-  if needs_masks and not is_masked[0] and not tokenizer:
-    raise UserError(
-      f"{paths[0]} was made with --masking=dynamic; --vocab_file is needed to "
-      "mask it"
-    )
+  if not masked and settings.vocab_file:
+    settings.tokenizer.check()
   length = settings.max_seq_length
-  number = settings.max_predictions_per_seq * is_masked[0]
+  number = settings.max_predictions_per_seq if masked else 0
   schema = features.pretraining(length, number)
   limits = {
     "input_ids": vocab_size,
@@ -180,18 +167,8 @@ def find_schema(
     "masked_lm_ids": vocab_size,
     "next_sentence_labels": 2,
   }
-  reader = None if is_masked[0] else tokenizer
-  if reader:
-    reader.check(*(() if needs_masks else ("cls", "sep")))
   for path, record in records.items():
     record_scan.check_record(path, record, schema, limits)
-    ids = record["input_ids"]
-    if reader and (reader.cls != ids[0] or reader.sep not in ids):
-      raise UserError(
-        f"{path} was made with another vocabulary than {reader.vocab_file}: "
-        "its first record does not begin with the id of "
-        f"{reader.special.cls}, or has no {reader.special.sep}"
-      )
   return schema
 
 
@@ -203,27 +180,19 @@ def check_vocabularies(
   The index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
-  owners: dict[str, str] = {}  # by fingerprint: the first file that has it
-  for head in heads:
-    if head.vocabulary:
-      owners.setdefault(head.vocabulary, head.path)
-  more, tokenizer = "; an extended one needs --vocab_file", None
-  if settings.vocab_file:
-    name, more = f"--vocab_file={settings.vocab_file}", ""
-    tokenizer = settings.tokenizer
-  elif start := checks.checkpoint(settings):
+  path = settings.vocab_file
+  if not path and (start := checks.checkpoint(settings)):
     entry = checkpoint_files.run_of(start)
-    if name := trained_model.find_vocabulary(start, entry, vocab_size):
-      tokenizer = open_tokenizer(name)
-    elif mark := entry.get("vocabulary"):
-      owners = {mark: f"the training of {start}"} | owners
-  first = next(iter(owners), "")
-  for mark, path in owners.items():
-    if not (tokenizer.fits(mark) if tokenizer else mark == first):
+    path = trained_model.find_vocabulary(start, entry, vocab_size)
+  if not path:
+    return
+  tokenizer = open_tokenizer(path)
+  for head in heads:
+    if head.vocabulary and not tokenizer.fits(head.vocabulary):
       raise UserError(
-        f"{path} was made with another vocabulary than "
-        f"{name if tokenizer else owners[first]}: make the records again with "
-        f"that vocabulary{more}"
+        f"{head.path} was made with another vocabulary than {path}: make the "
+        "records again with that vocabulary, or name an extended one by "
+        "--vocab_file"
       )
 
 
@@ -248,23 +217,19 @@ def check_objective(settings: Settings) -> None:
 def sampling_weights(settings: Settings) -> list[float] | None:
   """Weights of the patterns of --input_file; None without --sampling_weights.
 
-  Raises ValueError for invalid weights, or a wrong number of weights.
+  Raises ValueError for a wrong number of weights, or other texts.
   """
   if not settings.sampling_weights:
     return None
-  if settings.sampling_exponent != 1:
-    text = "--sampling_exponent computes what --sampling_weights says: drop one"
-    raise UserError(text)
   try:
     weights = [float(weight) for weight in settings.sampling_weights]
   except ValueError:
     weights = []
   number = len(settings.patterns)
-  if len(weights) != number or not all(0 < w < math.inf for w in weights):
+  if len(weights) != number:
     raise UserError(
       f"--sampling_weights={','.join(settings.sampling_weights)}: give a "
-      f"positive, finite number for each of the {number} patterns of "
-      "--input_file"
+      f"number for each of the {number} patterns of --input_file"
     )
   return weights
 

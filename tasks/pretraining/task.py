@@ -12,7 +12,7 @@ from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
-from data.features import DEFAULT_MASKING
+from data.features import DEFAULT_MASKING, Masking
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.records import Source
 from modeling import losses, models
@@ -22,7 +22,7 @@ from runs.devices import length_multiple
 from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage import UserError, files, record_scan
+from storage import files, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
@@ -86,13 +86,10 @@ def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
     sources = [Source(files.expand(settings.needed("input_file")))]
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(settings, config, sources, masking, packing)
-  is_other = masking.masked_lm_prob != DEFAULT_MASKING.masked_lm_prob
-  if (is_other or masking.whole_word) and not records.masks_words:
-    logging.warning(
-      "%s has masks already: --masked_lm_prob and --do_whole_word_mask have "
-      "no effect",
-      records.files[0],
-    )
+  default = Masking(masking.max_predictions_per_seq)
+  if masking != default and not records.masks_words:
+    text = "%s has masks already, so flags of new masks have no effect"
+    logging.warning(text, records.files[0])
   return records
 
 
@@ -143,9 +140,6 @@ def _weighted_sources(settings: Settings):
   weights = pretraining_settings.sampling_weights(settings)
   if not weights:  # by size: records have nearly the same number of bytes
     sizes = [sum(map(files.size, paths)) for paths in groups]
-    if not all(sizes):
-      empty = settings.patterns[sizes.index(0)]
-      raise UserError(f"{empty} has no bytes: make the records again")
     weights = [size**settings.sampling_exponent for size in sizes]
     for pattern, weight in zip(settings.patterns, weights, strict=True):
       percent = 100 * weight / sum(weights)

@@ -72,8 +72,6 @@ class VocabularySettings(Corpus, Sampling, Extension):
     for name in self.given & names:
       raise UserError(f"--{name} is not for --extend: leave it out")
     self.check_files("extend", "bert_config_file")
-    if not self.init_checkpoint:
-      raise UserError("--extend needs --init_checkpoint")
     folder, name = os.path.split(self.output_file)
     if name != "vocab.txt" or not folder:
       raise UserError(
@@ -81,24 +79,20 @@ class VocabularySettings(Corpus, Sampling, Extension):
         "FOLDER/vocab.txt, as a checkpoint is written beside it"
       )
     files.check_is_free(folder, "output_file")
-    attention = checkpoint_files.flag_of(self.init_checkpoint, "attention")
+    start = self.needed("init_checkpoint")
     model = TrainedModel(
       bert_config_file=self.needed("bert_config_file"),
       vocab_file=self.needed("extend"),
       do_lower_case=self.do_lower_case,
-      init_checkpoint=self.init_checkpoint,
-      attention=attention,
+      init_checkpoint=start,
+      attention=checkpoint_files.flag_of(start, "attention"),
     )
     model_files.check(model, model_files.config(model))
     model.tokenizer.check()
     unused = len(vocab.unused_ids(model.tokenizer.vocab))
-    if not (unused or self.new_words):
+    appends = self.append_words and self.new_words > 0
+    if max(self.new_words, 1) > unused and not appends:
       raise UserError(
-        f"{self.extend} has no [unused] token to replace: give --append_words "
-        "and --new_words, the number of tokens to append"
-      )
-    if self.new_words > unused and not self.append_words:
-      raise UserError(
-        f"{self.extend} has {unused} [unused] tokens, fewer than "
-        f"--new_words={self.new_words}: --append_words appends the others"
+        f"{self.extend} has {unused} [unused] tokens to replace: to append "
+        "tokens, give --append_words and their number as --new_words"
       )

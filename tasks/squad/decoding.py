@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from data.vocab import Tokenizer
-from storage import UserError
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import Window
 
@@ -46,14 +45,7 @@ class DecodingConfig:
   version_2_with_negative: bool = False  # a question may have no answer
   # The prediction is "no answer" if the null odds exceed this.
   null_score_diff_threshold: float = 0.0
-  export_top_k: int = 0  # number of best answers that an export lists
-
-  def __post_init__(self):
-    if self.export_top_k > self.n_best_size:
-      raise UserError(
-        f"--export_top_k={self.export_top_k} exceeds "
-        f"--n_best_size={self.n_best_size}: raise --n_best_size, too"
-      )
+  export_top_k: int = 0  # number of the n best answers that an export lists
 
 
 @dataclass
@@ -117,7 +109,6 @@ class AnswerText:
     self._tokenizer = tokenizer
     # A blank always ends a word, so words can be split one by one.
     self._split = lru_cache(1 << 17)(tokenizer.words)
-    self._starts = lru_cache(1 << 10)(self._token_starts)
 
   def text(
     self, words: Sequence[str], window: Window, start: int, end: int
@@ -125,9 +116,9 @@ class AnswerText:
     """Text of the tokens `start` to `end`, and its span.
 
     For the words "Steve Smith's", the tokens "steve smith" give "Steve Smith".
-    Splits the words as the tokenizer does, finds the tokens in the result, and
-    counts characters other than blanks to get back to the words. If this fails,
-    returns the complete words.
+    Splits the words as the tokenizer does, finds the first place of the tokens
+    in the result, and counts characters other than blanks to get back to the
+    words. If this fails, returns the complete words.
     """
     pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
     first = int(window.token_word_ids[start - window.context_offset])
@@ -140,33 +131,10 @@ class AnswerText:
     at = split.find(tokens) if tokens else -1
     if at < 0 or len(offsets) != len(split) - split.count(" "):
       return text, Span(first, last, 0)
-
-    def cut(at):
-      begin = at - split.count(" ", 0, at)
-      end = begin + len(tokens) - tokens.count(" ")
-      return offsets[begin], text[offsets[begin] : offsets[end - 1] + 1]
-
-    begin, answer = cut(at)
-    # The original takes the first text that fits. The model may mean another.
-    if split.find(tokens, at + 1) > 0:
-      word_ids = window.token_word_ids
-      number = start - window.context_offset - np.searchsorted(word_ids, first)
-      number += window.num_before if first == word_ids[0] else 0
-      at = split.find(tokens, self._starts(words[0])[number])
-      if at >= 0 and cut(at)[1] == answer:
-        begin = cut(at)[0]
-    return answer, Span(first, last, begin)
-
-  def _token_starts(self, word: str) -> list[int]:
-    """Position of each token in the parts of a word, separated by blanks."""
-    result, parts = [], iter(self._split(word))
-    start = end = 0  # of a token; of the last part and a blank
-    for token in self._tokenizer.tokenize(word):
-      if not self._tokenizer.continues(token):
-        start, end = end, end + len(next(parts, "")) + 1
-      result.append(start)
-      start += len(self._tokenizer.join([token]))
-    return result
+    first_char = at - split.count(" ", 0, at)
+    last_char = first_char + len(tokens) - tokens.count(" ") - 1
+    begin, end = offsets[first_char], offsets[last_char] + 1
+    return text[begin:end], Span(first, last, begin)
 
 
 class _Entry(NamedTuple):

@@ -55,7 +55,6 @@ def read_examples(
   """
   examples = []
   total = several = 0
-  shifted = []
   for source, paragraph, question in _questions(paths):
     total += 1
     asked = _get(question, "question", source, str)
@@ -65,12 +64,8 @@ def read_examples(
         answers = _get(question, "answers", source, list)
         known = [_get(answer, "text", source, str) for answer in answers]
         example = example._replace(answer_texts=known)
-    elif not (
-      version_2_with_negative
-      # Questions of SQuAD 1.1 lack the field; a file may have both kinds.
-      and "is_impossible" in question
-      and _get(question, "is_impossible", source, bool)
-    ):
+    # Questions of SQuAD 1.1 lack the field; a file may have both kinds.
+    elif not (version_2_with_negative and question.get("is_impossible")):
       answers = _get(question, "answers", source, list)
       if not answers:
         raise UserError(
@@ -78,50 +73,33 @@ def read_examples(
           'one, or "is_impossible": true and the flag --version_2_with_negative'
         )
       several += len(answers) > 1
-      if (answer := paragraph.locate(answers[0], source)) is None:
+      answer = paragraph.locate(answers[0], source)
+      if answer is None:
         continue
-      if not paragraph.has(answers[0]):
-        shifted.append(source)
       example = example._replace(answer=answer)
     examples.append(example)
   if not total:
-    raise UserError(f"{describe(paths)} has no questions; {_LAYOUT}")
-  if is_training:
-    _warn_of_answers(paths, several, shifted, total - len(examples), total)
-  else:
-    _warn_of_repeated_ids(paths, examples)
+    raise UserError(f"{paths[0]} has no questions; {_LAYOUT}")
+  _warn(examples, is_training, several, total)
   return examples
 
 
-def _warn_of_answers(paths, several, shifted, skipped, total):
+def _warn(examples, is_training, several, total):
   if several:
-    text = "%s: %s with several answers: training uses the first"
-    logging.warning(text, describe(paths), number_of(several, "question"))
-  if shifted:
-    text = "%s not at answer_start, such as in %s: training may include their "
-    text += "neighbors; count characters from 0: CR LF are 2, an emoji is 1"
-    logging.warning(text, number_of(len(shifted), "answer"), shifted[0])
-  if skipped:
+    text = "%s with several answers: training uses the first"
+    logging.warning(text, number_of(several, "question"))
+  if skipped := total - len(examples):
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
     logging.warning(text, skipped, number_of(total, "question"))
-
-
-def _warn_of_repeated_ids(paths, examples):
   ids = Counter(example.qas_id for example in examples)
-  if len(ids) < len(examples):
+  if len(ids) < len(examples) and not is_training:
     [(repeated, _)] = ids.most_common(1)
     logging.warning(
-      "%s: %d repeated ids, such as %s; predictions have only the last "
+      "%d repeated question ids, such as %s; predictions have only the last "
       "answer to an id, so scores are wrong: give each question its own id",
-      *(describe(paths), len(examples) - len(ids), repeated),
+      *(len(examples) - len(ids), repeated),
     )
-
-
-def describe(paths: Sequence[str]) -> str:
-  """Names the files in a message: the first, and how many more."""
-  more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-  return f"{paths[0]}{more}"
 
 
 def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
@@ -135,21 +113,11 @@ def articles(path: str) -> list[dict[str, Any]]:
   """Reads the list under "data" of a SQuAD file; OSError or ValueError."""
   with files.open_for_reading(path) as file:
     content = file.read()
-  if not content.strip():
-    raise UserError(f"{path} is empty; {_LAYOUT}")
-  textfiles.check_is_text(path, content)
   try:
-    text = content.decode(json.detect_encoding(content), "surrogatepass")
-    document = textfiles.parse_json(textfiles.SURROGATE.sub("\ufffd", text))
-  except UnicodeDecodeError as error:
-    raise UserError(
-      f"{path}: byte {error.start} (0x{content[error.start]:02x}) is not "
-      f"UTF-8; {textfiles.CONVERT}"
-    ) from error
+    document = textfiles.parse_json(content.decode("utf-8-sig"))
   except (ValueError, RecursionError) as error:
     raise UserError(
-      f"{path} is not JSON ({error}); if it breaks off, fetch it again; "
-      f"{_LAYOUT}"
+      f"{path} is not JSON in UTF-8 ({error}); {_LAYOUT}"
     ) from error
   return _get(document, "data", path, list)
 
@@ -161,21 +129,15 @@ class _Paragraph:
     matches = list(WORD.finditer(context))
     self.words = [match.group() for match in matches]
     self._starts = [match.start() for match in matches]
-    self._context, self._length = context, len(context)
+    self._length = len(context)
 
   def locate(self, answer: object, source: str) -> Answer | None:
     """Finds an answer's words; None, with a warning, if they are missing."""
     text = _get(answer, "text", source, str)
-    if not text.strip():
-      logging.warning(
-        '%s: the answer is empty; a question without one has "is_impossible": '
-        "true and no answers (SQuAD 2.0, --version_2_with_negative)",
-        source,
-      )
-      return None
+    expected = " ".join(text.split())
     first = _get(answer, "answer_start", source, int)
     last = first + len(text) - 1
-    if first < 0 or last >= self._length:
+    if expected and not 0 <= first <= last < self._length:
       raise UserError(
         f"{source}: an answer of {len(text)} characters with answer_start "
         f"{first} is not within the context of {self._length} characters; "
@@ -187,18 +149,11 @@ class _Paragraph:
     start = bisect.bisect_right(self._starts, first) - 1
     end = bisect.bisect_right(self._starts, last) - 1
     words = " ".join(self.words[start : end + 1])
-    expected = " ".join(text.split())
-    if expected not in words:
+    if not expected or expected not in words:
       text = "%s: Could not find answer: '%s' vs. '%s'"
       logging.warning(text, source, words, expected)
       return None
     return Answer(text, max(start, 0), end)
-
-  def has(self, answer: dict[str, Any]) -> bool:
-    """True if the answer is at its answer_start, except for white space."""
-    text, rest = answer["text"], self._context[answer["answer_start"] :]
-    words = " ".join(text.split())
-    return rest.startswith(text) or re.sub(r"\s+", " ", rest).startswith(words)
 
 
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:

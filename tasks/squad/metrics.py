@@ -14,11 +14,15 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from storage import UserError, files, textfiles
+from storage import UserError, files
 from tasks.squad.decoding import Predictions
 from tasks.squad.examples import SquadExample
 
 F1_UNITS = ("word", "character")
+REMEDY = (
+  'each needs the field "answers"; if some have no answer on purpose, it is [] '
+  "there: give --version_2_with_negative"
+)
 # Two letters of Thai, Lao, Burmese, Khmer, Japanese or Chinese.
 _UNSPACED = re.compile(
   r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u9fff]{2}"
@@ -39,17 +43,16 @@ def check_evaluator() -> None:
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
   """Writes the original's files: two for SQuAD 1.1, three for SQuAD 2.0."""
-  for name, content in (
-    ("predictions.json", predictions.answers),
-    ("nbest_predictions.json", predictions.nbest),
-    ("null_odds.json", predictions.null_odds),
-  ):
+  contents: dict[str, Mapping] = {
+    "predictions.json": predictions.answers,
+    "nbest_predictions.json": predictions.nbest,
+  }
+  if predictions.null_odds:
+    contents["null_odds.json"] = predictions.null_odds
+  for name, content in contents.items():
     path = os.path.join(output_dir, name)
-    if content or name != "null_odds.json":
-      files.write_text(path, f"{json.dumps(content, indent=4)}\n")
-      logging.info("wrote %s", path)
-    else:
-      files.remove_old(output_dir, name)
+    files.write_text(path, f"{json.dumps(content, indent=4)}\n")
+    logging.info("wrote %s", path)
 
 
 def score(
@@ -68,8 +71,8 @@ def score(
   best_exact_thresh and best_f1_thresh. A question without a prediction is not
   scored.
   """
-  if remedy := remedy_of_unscored(examples, version_2_with_negative):
-    logging.info("no scores: not every question has answers; %s", remedy)
+  if not can_score(examples, version_2_with_negative):
+    logging.info("no scores: not every question has answers; %s", REMEDY)
     return {}
   if f1_unit == "character":
     return score_characters(examples, predictions)
@@ -130,86 +133,42 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
   files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
 
 
-def save_threshold(
-  path: str, scores: Mapping[str, float], null_odds: Mapping[str, float]
-) -> None:
+def save_threshold(path: str, scores: Mapping[str, float]) -> None:
   """Writes the null threshold that gives the best F1, if `scores` has one.
 
   Questions without answers give none: the file may have no labels.
   """
   if "best_f1_thresh" in scores and "HasAns_total" in scores:
-    best = scores["best_f1_thresh"]
-    if _rejects_all(scores, null_odds):
-      best = min(0.0, min(null_odds.values()) - 1)
-    files.write_text(path, f"{best}\n")
+    files.write_text(path, f"{scores['best_f1_thresh']}\n")
 
 
-def _rejects_all(scores, null_odds):
-  """True if the scores would be best with "no answer" for each question.
-
-  The evaluator then gives the threshold 0.0.
-  """
-  return scores.get("best_f1_thresh") == 0.0 and 0.0 not in null_odds.values()
-
-
-def warn_of_silence(
-  questions: Sequence[SquadExample],
-  predictions: Predictions,
-  scores: Mapping[str, float],
-) -> None:
-  """Warns if a model answers nothing, or would score best without answers."""
-  if all(question.answer_texts == [] for question in questions):
-    if scores:
-      text = "none of %d questions has an answer, so the null threshold stays: "
-      logging.warning(text + "has the file no labels?", len(questions))
-    return
-  verb = "would score best if it answered"
+def warn_of_silence(predictions: Predictions) -> None:
+  """Warns if a model answers no question."""
   if {*predictions.answers.values()} <= {"", "empty"}:
-    verb = "answers"
-  elif not _rejects_all(scores, predictions.null_odds):
-    return
-  logging.warning(
-    f"the model {verb} none of {len(questions)} questions, as if it had "
-    "learned nothing: train longer, with another --learning_rate or --seed, or "
-    "check --init_checkpoint"
-  )
+    logging.warning(
+      "the model answers none of %d questions: train longer, with another "
+      "--learning_rate or --seed, or check --init_checkpoint",
+      len(predictions.answers),
+    )
 
 
-def warn_of_words(
-  path: str, questions: Sequence[SquadExample], version_2_with_negative: bool
-) -> None:
+def warn_of_words(path: str, questions: Sequence[SquadExample]) -> None:
   """Warns if answers have no blanks, so that F1 finds no words in them."""
   answers = [text for one in questions for text in one.answer_texts or ()]
   unspaced = [text for text in answers if _UNSPACED.search(text)]
   if 2 * len(unspaced) > len(answers):
-    remedy = ": give --f1_unit=character" * (not version_2_with_negative)
     text = "%s: answers such as %r have no blanks between words, and F1 counts "
-    logging.warning(text + "each as one word%s", path, unspaced[0], remedy)
+    text += "each as one word; for SQuAD 1.1, --f1_unit=character counts better"
+    logging.warning(text, path, unspaced[0])
 
 
-def load_threshold(path: str) -> float:
-  """Reads the null threshold of an earlier run; 0 without a file."""
-  if not files.exists(path):
-    return 0.0
-  text = "".join(textfiles.lines(path))
-  try:
-    saved = float(text)
-  except ValueError:
-    raise UserError(f"{path} holds {text!r}, which is not a number") from None
-  logging.info("null threshold %s, from %s", saved, path)
-  return saved
-
-
-def remedy_of_unscored(
+def can_score(
   examples: Sequence[SquadExample], version_2_with_negative: bool
-) -> str:
-  """Says what to do if questions lack answers, as in a test set; else ""."""
+) -> bool:
+  """True if the file has answers to all questions; in SQuAD 2.0 maybe []."""
   if version_2_with_negative:
-    is_known = all(example.answer_texts is not None for example in examples)
-    return "" if is_known else 'each needs the field "answers", [] for none'
-  if all(example.answer_texts for example in examples):
-    return ""
-  return "if some have no answer on purpose, give --version_2_with_negative"
+    return all(example.answer_texts is not None for example in examples)
+  return all(example.answer_texts for example in examples)
 
 
 def _score_v2(articles, predictions):

@@ -47,7 +47,6 @@ class Window(NamedTuple):
   ids: list[int]  # [N]
   context_offset: int  # position of the first token of the paragraph
   token_word_ids: np.ndarray  # [D] int32, index of each token's word
-  num_before: int  # tokens of the first word that are before the window
   # [D] bool: this is the first window that gives the token most context.
   is_max_context: np.ndarray
   # Positions of the answer's first and last token; 0 and 0 without an answer.
@@ -137,7 +136,6 @@ class WindowMaker:
     for number, part in enumerate(parts):
       inside = slice(part.start, part.stop)
       ids, _ = features.join(question, document.ids[inside], *self._ends)
-      word = document.word_ids[part.start]
       start = end = 0
       # Without the complete answer, a window points to [CLS].
       if answer and part.start <= answer[0] and answer[1] < part.stop:
@@ -147,7 +145,6 @@ class WindowMaker:
         ids=ids,
         context_offset=offset,
         token_word_ids=document.word_ids[inside],
-        num_before=part.start - document.word_starts[word],
         is_max_context=max_context_window[inside] == number,
         start=start,
         end=end,

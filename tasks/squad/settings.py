@@ -31,7 +31,10 @@ class Settings(FineTuning):
     30, "Maximum tokens of an answer.", minimum=1, training=False
   )
   export_top_k: int = flag(
-    0, "Best answers that an export lists.", minimum=0, training=False
+    0,
+    "Best answers that an export lists, at most --n_best_size.",
+    minimum=0,
+    training=False,
   )
   num_workers: int = device(
     1, "Number of processes that tokenize.", minimum=1, training=False
@@ -73,7 +76,7 @@ class Settings(FineTuning):
     return WindowConfig(*lengths)
 
   def decoding(self, threshold: float = 0.0) -> DecodingConfig:
-    """Makes the DecodingConfig; ValueError for contradicting numbers."""
+    """Makes the DecodingConfig."""
     limits = self.n_best_size, self.max_answer_length
     version_2, top_k = self.version_2_with_negative, self.export_top_k
     return DecodingConfig(*limits, version_2, threshold, top_k)

@@ -12,11 +12,10 @@ from modeling.config import BertConfig
 from runs import checks, model_files
 from runs.devices import length_multiple
 from runs.fine_tune import Task
-from serving import run_page
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import files, number_of, tfrecord
+from storage import files, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, position
@@ -35,15 +34,19 @@ from training import (
 
 def null_threshold(settings: Settings) -> float:
   """Null threshold of the flag, or else of an earlier run, or 0."""
-  threshold = settings.null_score_diff_threshold
-  if settings.version_2_with_negative and threshold is None:
-    path = settings.threshold_file(labels.NULL_THRESHOLD)
-    start = checks.checkpoint(settings)
-    if start and start == settings.init_checkpoint:
-      name = os.path.basename(path)
-      path = checkpoint_files.sibling_file(start, name) or path
-    threshold = metrics.load_threshold(path)
-  return threshold or 0.0
+  given = settings.null_score_diff_threshold
+  if given is not None or not settings.version_2_with_negative:
+    return given or 0.0
+  path = settings.threshold_file(labels.NULL_THRESHOLD)
+  start = checks.checkpoint(settings)
+  if start and start == settings.init_checkpoint:
+    name = os.path.basename(path)
+    path = checkpoint_files.sibling_file(start, name) or path
+  if not files.exists(path):
+    return 0.0
+  saved = float(files.read_text(path))
+  logging.info("null threshold %s, from %s", saved, path)
+  return saved
 
 
 class Squad(Task[Settings]):
@@ -78,26 +81,21 @@ class Squad(Task[Settings]):
     is_training = split == "train"
     if is_training:
       questions = squad_examples.training_order(questions)
-    flag = "train_file" if is_training else "predict_file"
-    file = squad_examples.describe(files.expand(settings.needed(flag)))
+    file = settings.needed("train_file" if is_training else "predict_file")
     tokenizer = settings.tokenizer
     vocab_checks.warn_of_examples(
       lambda x: (x.question, " ".join(x.doc_tokens)), questions, tokenizer, file
     )
     if not is_training and settings.f1_unit == "word":
-      version_2 = settings.version_2_with_negative
-      metrics.warn_of_words(file, questions, version_2)
+      metrics.warn_of_words(file, questions)
     questions = questions[: settings.max_examples]
     config = settings.windows()
     windows: list[Window] = []
-    cut_off = set()  # numbers of the questions that are cut off
 
     def written_windows():
       """Yields windows for the file; adds windows of a dev set to `windows`."""
       options = tokenizer, config, settings.num_workers
       for window in records.make_windows(questions, *options):
-        if window.context_offset - 2 >= config.max_query_length:
-          cut_off.add(window.example_index)
         if not is_training:
           windows.append(window)
         yield window
@@ -106,9 +104,6 @@ class Squad(Task[Settings]):
     schema = features.squad(config.max_seq_length, is_training)
     rows = records.rows(written_windows(), schema, tokenizer.pad)
     tfrecord.save(path, schema, rows)
-    text = "%s: %s; %d reach --max_query_length=%d, where they are cut off"
-    numbers = len(cut_off), config.max_query_length
-    logging.info(text, file, number_of(len(questions), "question"), *numbers)
     multiple = length_multiple(settings, config.max_seq_length, split)
     multiple *= settings.dynamic_padding
     return RecordDataset(windows, path, schema, multiple, examples=questions)
@@ -138,7 +133,7 @@ class Squad(Task[Settings]):
     scores = metrics.score(questions, predictions, version_2, unit)
     if processes.is_chief():
       metrics.write_scores(scores, settings.output_dir)
-    metrics.warn_of_silence(questions, predictions, scores)
+    metrics.warn_of_silence(predictions)
     return Evaluation(scores, self._judged(questions, predictions))
 
   def _judged(self, questions, predictions):
@@ -178,29 +173,20 @@ class Squad(Task[Settings]):
     is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
     if is_best and processes.is_chief():
       path = settings.threshold_file(labels.NULL_THRESHOLD)
-      metrics.save_threshold(path, scores, predictions.null_odds)
+      metrics.save_threshold(path, scores)
     return scores
 
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> Evaluation:
-    """Writes answers and, if the file has right answers, scores and threshold.
-
-    Without right answers, warns of files left by an earlier evaluation.
-    """
+    """Writes answers and, if the file has right ones, scores and threshold."""
     settings, predictions = self.settings, self.answer(model, records)
     metrics.write_predictions(predictions, settings.output_dir)
     scores = self.score(records, predictions)
     if scores:
       report.write_evaluation(settings.output_dir, scores, step)
-    else:
-      names = {"eval_results.txt", "eval_predictions.tsv", run_page.NAME}
-      if old := names.intersection(files.list_folder(settings.output_dir)):
-        text = "%s has no right answers; %s in %s are of an earlier evaluation"
-        where = settings.predict_file, ", ".join(sorted(old))
-        logging.warning(text, *where, settings.output_dir)
     path = settings.threshold_file(labels.NULL_THRESHOLD)
-    metrics.save_threshold(path, scores, predictions.null_odds)
+    metrics.save_threshold(path, scores)
     return scores
 
   @staticmethod

@@ -16,7 +16,7 @@ from tasks.classification.examples import TextExample, TextRecordBuilder
 from tasks.classification.task import TextClassification
 from tasks.features import answers as features
 from tasks.features import lines
-from tasks.features.task import FeatureExtraction, split
+from tasks.features.task import FeatureExtraction
 from tasks.multiple_choice import answers as multiple_choice
 from tasks.multiple_choice.examples import ChoiceExample, ChoiceRecordBuilder
 from tasks.ner import answers as ner
@@ -218,14 +218,6 @@ def test_the_graph_returns_the_cls_vector_or_the_vector_that_the_model_pooled(
   [(name, value)] = text.from_text(pooled, text=line).items()
   assert name == "sentence"
   np.testing.assert_array_equal(value, values[:, 1])
-
-
-def test_the_graph_strips_the_same_whitespace_as_python():
-  codes = (c for c in range(0x110000) if not 0xD800 <= c < 0xE000)
-  chars = [chr(code) for code in codes]
-  result, _ = split(tf.constant(chars))
-  expected = [c.encode() for c in chars if c.strip()]
-  assert [c for c in result.numpy() if c] == expected
 
 
 # --- Worked examples of answers ----------------------------------------------

@@ -1,6 +1,5 @@
 """extract_features.py turns lines into tokens, batches and output files."""
 
-import gzip
 import json
 import re
 
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from data import vocab
 from data.features import Row
 from data.tokenization import FullTokenizer
-from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features import task
 from tests import programs
@@ -81,25 +79,6 @@ def test_counting_the_lines_of_a_file_checks_every_line(tmp_path):
       text_lines.count(str(path))
 
 
-@pytest.mark.parametrize(
-  ("name", "text", "is_reported"),
-  [
-    ("texts.txt", '{"a quote"}\n{a: b}\n', False),
-    ("texts.txt", '{"text": "A film."}\n', True),
-    ("texts.csv.gz", "text,label\n", True),
-  ],
-)
-def test_a_table_or_json_that_is_read_as_texts_is_reported(
-  tmp_path, caplog, name, text, is_reported
-):
-  write = gzip.open if name.endswith("gz") else open
-  with write(tmp_path / name, "wt") as file:
-    file.write(text)
-  text_lines.count(str(tmp_path / name))
-  message = f"{tmp_path / name}: each line is a text, also a header, and with"
-  assert (message in caplog.text) == is_reported
-
-
 LENGTHS = st.lists(st.integers(2, 19), min_size=1, max_size=40)
 
 
@@ -165,19 +144,6 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   assert (mask.sum(), len(mask)) == (22, length)
 
 
-def test_a_later_batch_of_lines_may_be_longer_than_the_first_batch(monkeypatch):
-  def predict(_, batches):
-    return {"values": batches[0]["input_ids"]}
-
-  monkeypatch.setattr(inference, "predict", predict)
-  lines = _lines(range(2, 20, 2))
-  flags = {"max_seq_length": 32, "batch_size": 2}
-  args = programs.arguments("extract_features", **flags)
-  results = task._extract(args, None, lines, 10, Progress("read", 9, "lines"))
-  for line, values in results:
-    np.testing.assert_array_equal(values, line.ids)
-
-
 # --- Files of activations ----------------------------------------------------
 
 
@@ -220,19 +186,6 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
   assert list(map(repr, result)) == list(map(repr, expected))
 
 
-def test_vectors_of_tokens_are_written_as_npz(tmp_path):
-  path = str(tmp_path / "new" / "out.npz")
-  values = [_values(len(x.ids), 2, 4, seed=i) for i, x in enumerate(LINES)]
-  text_lines.write_npz(path, zip(LINES, values, strict=True), LAYERS)
-  result = dict(np.load(path))
-  vectors = result.pop("values")
-  expected = {"layers": LAYERS, "input_ids": [2, 5, 3, 2, 3]}
-  expected["offsets"] = [0, 3, 5]
-  assert {name: value.tolist() for name, value in result.items()} == expected
-  assert vectors.dtype == np.float32
-  np.testing.assert_array_equal(vectors, np.concatenate(values))
-
-
 def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
   values = [_values(2, 4, seed=seed) for seed in range(2)]
   paths = [tmp_path / name for name in ("one.npz", "two.npz")]
@@ -242,18 +195,6 @@ def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(tmp_path):
   assert sorted(result) == ["layers", "vectors"]
   np.testing.assert_array_equal(result["vectors"], values)
   assert paths[0].read_bytes() == paths[1].read_bytes()
-
-
-@pytest.mark.parametrize("write", ["write_json", "write_npz"])
-def test_an_error_while_writing_leaves_no_file(write, tmp_path):
-  def results():
-    yield LINES[0], _values(3, 2, 4)
-    raise ValueError("on the way")
-
-  rest = (LAYERS, _tokens)[: 2 if write == "write_json" else 1]
-  with pytest.raises(ValueError, match="on the way"):
-    getattr(text_lines, write)(str(tmp_path / "out"), results(), *rest)
-  assert not list(tmp_path.iterdir())
 
 
 def test_the_classifier_in_docs_fine_tuning_md_runs(

@@ -15,13 +15,11 @@ from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
 from data.records import Source
 from data.tokenization import open_tokenizer
 from modeling import losses, models
-from runs import checks
 from storage import UserError, record_scan, tfrecord
 from storage.record_scan import Head
 from tasks.pretraining import settings, task
 from tests import programs, shared, small_model
 from tests.training import toy
-from training import run_json
 
 _args = partial(programs.arguments, "run_pretraining")
 
@@ -40,7 +38,7 @@ def _toy_args(folder):
 def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
   tmp_path,
 ):
-  for name, size in (("en", 4000), ("en2", 6000), ("is", 100), ("no", 0)):
+  for name, size in (("en", 4000), ("en2", 6000), ("is", 100)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
   args = args.replace(sampling_exponent=0.5)
@@ -48,9 +46,6 @@ def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   ratio = english.weight / icelandic.weight
   assert ratio == pytest.approx((10_000 / 100) ** 0.5)
-  for patterns in (f"{tmp_path}/en,{tmp_path}/no", f"{tmp_path}/no"):
-    with pytest.raises(ValueError, match=f"{tmp_path}/no has no bytes"):
-      task._weighted_sources(args.replace(input_file=patterns))
 
 
 def test_masking_flags_that_have_no_effect_are_reported(tmp_path, caplog):
@@ -125,34 +120,21 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   for part in (train_set, eval_set):
     assert part.causal_targets == ("right_to_left", None)
     assert (part.max_corrupt_records, part.folder) == (7, "out")
-  by_size = train_data(sampling_weights=None, sampling_exponent=0.5)
-  weights = [source.weight for source in by_size.given[0]]
-  assert weights == [1.0, 1.0]  # each file has one byte
   bare = train_data(sampling_weights=None, pack_examples=None)
   assert bare.given[0] == [Source([a, b])]
   assert bare.packing is None
-  assert train_data(pack_examples=False).packing is None
-  assert train_data(max_corrupt_records=0).max_corrupt_records == 0
   assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   assert train_data(special_tokens=False).causal_targets[1] == "v"
 
 
-@pytest.mark.parametrize("wrong", ["3", "3,0", "3,x", "3,inf"])
+@pytest.mark.parametrize("wrong", ["3", "3,x"])
 def test_wrong_sampling_weights_are_refused(tmp_path, wrong):
   for name in "ab":
     (tmp_path / name).write_text(name)
   args = _args(
     input_file=f"{tmp_path}/a,{tmp_path}/b", sampling_weights=wrong.split(",")
   )
-  with pytest.raises(ValueError, match="a positive, finite number for each"):
-    settings.sampling_weights(args)
-
-
-def test_sampling_weights_and_sampling_exponent_exclude_each_other():
-  args = _args(sampling_weights=["3", "1"], sampling_exponent=0.7)
-  with pytest.raises(
-    ValueError, match="what --sampling_weights says: drop one"
-  ):
+  with pytest.raises(ValueError, match="give a number for each of the 2"):
     settings.sampling_weights(args)
 
 
@@ -232,24 +214,19 @@ def _records(path, tokens):
   mark = open_tokenizer(f"{path}-vocab.txt").fingerprint
   with tfrecord.create(str(path), mark) as file:
     file.write([b"record"])
-  return str(path)
 
 
 @pytest.mark.parametrize(
   ("names", "flags", "culprit"),
   [
-    ("a", {}, None),
     ("a", {"vocab_file": "a-vocab.txt"}, None),
-    ("unmarked", {"vocab_file": "b-vocab.txt", "output_dir": "run"}, None),
-    ("a b", {}, "b was .* than .*a:"),
-    ("b", {"vocab_file": "a-vocab.txt"}, "b was .* than --vocab_file=.*a-v"),
-    ("b", {"output_dir": "run"}, "b was .* than the training of .*run/"),
-    ("b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.txt"),
+    ("unmarked", {"vocab_file": "b-vocab.txt"}, None),
+    ("a b", {"vocab_file": "a-vocab.txt"}, "b was .* than .*a-vocab.txt"),
+    ("a b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.tx"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
     ("a c", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
-    ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than --vocab_file=.*a-v"),
-    ("a c", {}, "c was .* than .*a: .*; an extended one needs --vocab_file"),
-    ("a", {"output_dir": "longer"}, "a was .* training of .*longer/.*one need"),
+    ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than .*a-vocab.txt"),
+    ("a b", {}, None),  # the vocabulary of the model is unknown
   ],
 )
 def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
@@ -261,13 +238,10 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])
   _records(tmp_path / "c", [*tokens, "newt", "elk"])
   (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
-  for name in ("run", "longer", "release"):
+  for name in ("release", "empty"):
     shared.touch_checkpoint(tmp_path / name, "a.ckpt")
   shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
-  for name, records in (("run", "a"), ("longer", "c")):
-    paths_of_run = [str(tmp_path / records)]
-    mark = checks.vocabulary_mark(_args(output_dir=""), paths_of_run)
-    run_json.append(str(tmp_path / name), {"flags": {}, "vocabulary": mark})
+  (tmp_path / "empty/vocab.txt").touch()
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   paths = [str(tmp_path / name) for name in names.split()]

@@ -101,25 +101,6 @@ def _ensemble(*logits):
   return [np.stack(values, axis=-1) for values in zip(*logits, strict=True)]
 
 
-LOGITS = st.lists(st.integers(-3, 3), min_size=32, max_size=32).map(
-  lambda values: np.array(values, float).reshape(2, 16)
-)
-
-
-@given(LOGITS, st.booleans())
-def test_an_ensemble_of_equal_models_answers_like_one_model(logits, version_2):
-  chosen = {"version_2_with_negative": version_2}
-  text, nbest, odds = answer([logits], **chosen)
-  two = [_ensemble(logits, logits)]
-  text_of_two, nbest_of_two, odds_of_two = answer(two, **chosen)
-  near = None if odds is None else pytest.approx(odds, abs=1e-6)
-  assert odds_of_two == near
-  by_text = {entry["text"]: entry["probability"] for entry in nbest}
-  for entry in nbest_of_two:
-    assert entry["probability"] == pytest.approx(by_text[entry["text"]])
-  assert by_text[text_of_two] == pytest.approx(by_text[text])
-
-
 def test_an_ensemble_averages_the_probabilities_of_the_n_best_answers():
   first, second = scores(s4=3, s5=1, e5=2), scores(s5=9, e5=4, e8=1)
   _, [a, b], _ = answer([first], n_best_size=2)
@@ -191,27 +172,6 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
     assert len(set(texts(nbest))) == len(nbest)
 
 
-@given(st.data())
-def test_the_answer_is_the_span_with_the_largest_logits(data):
-  word = st.text("abcxyz", min_size=1, max_size=8)
-  words = data.draw(st.lists(word, min_size=1, max_size=30))
-  examples = [question(" ".join(words))]
-  result = cut_windows(examples, LENGTHS)
-  number = data.draw(st.integers(0, len(result) - 1))
-  window = result[number]
-  starts = window.is_max_context.nonzero()[0].tolist()
-  start = data.draw(st.sampled_from(starts))
-  end = data.draw(st.integers(start, len(window.token_word_ids) - 1))
-  first, last = window.context_offset + start, window.context_offset + end
-  logits = np.zeros((len(result), 2, 16))
-  logits[number, 0, first] = logits[number, 1, last] = 9
-  settings = logits, TOKENIZER, DecodingConfig()
-  decoded = decoding.decode(examples, result, *settings)
-  answer_text = decoded.answers["q"].replace(" ", "")
-  pieces = TOKENIZER.convert_ids_to_tokens(window.ids[first : last + 1])
-  assert "".join(piece.removeprefix("##") for piece in pieces) in answer_text
-
-
 def test_each_word_of_the_answers_is_split_once(monkeypatch):
   split, tokenize = [], TOKENIZER.basic_tokenizer.tokenize
   asked = question("Steve Smith, a river-boat.")
@@ -227,24 +187,6 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
       begin = start + window.context_offset
       answer_text.text(words, window, begin, begin)
   assert sorted(split) == sorted(words)
-
-
-def test_a_text_that_repeats_in_a_long_word_has_the_offset_of_its_token():
-  """A text without blanks is a word. A window may begin inside the word."""
-  examples = [question("can-" * 20)]
-  windows, stride = cut_windows(examples), 4
-  for number, window in enumerate(windows):
-    for token in window.is_max_context.nonzero()[0].tolist():
-      position, index = window.context_offset + token, stride * number + token
-      logits = [scores()] * len(windows)
-      logits[number] = scores(**{f"s{position}": 1.0, f"e{position}": 1.0})
-      decoded = decoding.decode(
-        examples, windows, logits, TOKENIZER, DecodingConfig()
-      )
-      begin = index // 2 * 4 + index % 2 * 3  # a token of 3 letters, then of 1
-      assert decoded.nbest["q"][0]["text"] == ("-" if index % 2 else "can")
-      assert decoded.spans["q"][0] == (0, 0, begin)
-  assert len(windows) > 5
 
 
 @pytest.mark.parametrize("size", [2, 3])

@@ -75,37 +75,39 @@ def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
   good = question(**answer("mill"))
   leading = question(**answer("The", 1)) | {"id": "q2"}
   elsewhere = question(**answer("mill", 20)) | {"id": "q3"}
-  empty = question(**answer("", 4)) | {"id": "q4"}
+  empty = question(**answer("", 400)) | {"id": "q4"}
   file = write(path, leading, good, elsewhere, empty)
   examples = squad_examples.read_examples([file], True)
   assert [one.qas_id for one in examples] == ["q1"]
   assert "question q2: Could not find answer: '' vs. 'The'" in caplog.text
-  assert "the answer is empty" in caplog.text
   assert "question q3: Could not find answer: '1895)' vs. 'mill'" in caplog.text
+  assert "question q4: Could not find answer: 'burnt.' vs. ''" in caplog.text
   assert "left out of training: 3 of 4 questions" in caplog.text
 
 
 @pytest.mark.parametrize(
   ("fields", "message"),
   [
-    ({}, 'question q1: "answers" is missing'),
-    ({"answers": []}, "question q1 has no answers.*is_impossible"),
+    ({}, '"answers" is missing'),
+    ({"answers": []}, "has no answers; for training.*is_impossible"),
     ({"answers": "mill"}, '"answers" is "mill" and not list'),
     ({"answers": ["mill"]}, '"mill" is not an object with "text"'),
     (answer("mill", 400), "4 characters with answer_start 400 is not within"),
     (answer("mill", -1), "answer_start -1 is not within the context of 53"),
     (answer("burnt.!", 47), "7 characters with answer_start 47 is not within"),
-    (answer("mill", "6"), '"answer_start" is "6" and not int'),
     (answer("mill", True), '"answer_start" is true and not int'),
-    (answer("mill", 6.0), '"answer_start" is 6.0 and not int'),
-    ({"answers": [{"answer_start": 6}]}, 'q1: "text" is missing'),
-    ({"is_impossible": "no"}, '"is_impossible" is "no" and not bool'),
+    ({"answers": [{"answer_start": 6}]}, '"text" is missing'),
   ],
 )
 def test_errors_in_answers_name_the_file_and_question(path, fields, message):
-  with pytest.raises(ValueError, match=message) as caught:
-    read_one(path, fields, version_2_with_negative="is_impossible" in fields)
-  assert str(path) in str(caught.value)
+  with pytest.raises(ValueError, match=f"squad.json, question q1.*{message}"):
+    read_one(path, fields)
+
+
+def test_right_answers_are_checked_before_prediction(path):
+  file = write(path, question(answers=[{"text": None}]))
+  with pytest.raises(ValueError, match='question q1: "text" is null and not s'):
+    squad_examples.read_examples([file])
 
 
 PARAGRAPH = '{"data": [{"paragraphs": [{%s}]}]}'
@@ -115,41 +117,35 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    ("", "is empty; a SQuAD file is"),
-    ("\n", "is empty"),
-    ('{"data": [{"par', "is not JSON.*line 1 column 12.*fetch it again"),
-    ('{"data": "\udcff"}', "byte 10 .0xff. is not UTF-8; convert.*CP949"),
-    ("\x1f\udc8b", "is compressed"),
-    ("{}\n{}\n", "is not JSON.*fetch it again; a SQuAD file is"),
-    ('{"data": []}', "has no questions"),
-    ("[1]", r'\[1\] is not an object with "data"'),
-    ("{}", '"data" is missing; a SQuAD file is'),
-    ('{"data": {}}', '"data" is {} and not list'),
-    ('{"data": [3]}', 'article 0: 3 is not an object with "paragraphs"'),
-    ('{"data": [{}]}', 'article 0: "paragraphs" is missing'),
+    (b"", "is not JSON in UTF-8 .Expecting value.*; a SQuAD file is"),
+    (b'{"data": [{"par', "is not JSON.*line 1 column 12"),
+    (b'{"data": "\xff"}', "is not JSON in UTF-8 .*byte 0xff in position 10"),
+    (b"[" * 100_000, "is not JSON.*recursion"),
+    (b'{"data": []}', "has no questions; a SQuAD file is"),
+    (b"[1]", r'\[1\] is not an object with "data"'),
+    (b'{"data": {}}', '"data" is {} and not list'),
+    (b'{"data": [{}]}', 'article 0: "paragraphs" is missing'),
     (PARAGRAPH % "", 'article 0, paragraph 0: "context" is missing'),
-    (PARAGRAPH % '"context": null', '"context" is null and not str'),
     (PARAGRAPH % '"context": ""', 'article 0, paragraph 0: "qas" is missing'),
-    (QUESTION % "", 'paragraph 0: "id" is missing'),
     (QUESTION % '"id": []', '"id" is .* and not str or int'),
     (QUESTION % '"id": "x"', 'question x: "question" is missing'),
   ],
 )
 def test_mistakes_in_squad_files_are_reported(path, content, message):
-  path.write_bytes(content.encode("utf-8", "surrogateescape"))
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
   with pytest.raises(ValueError, match=message) as caught:
     squad_examples.read_examples([str(path)])
   assert str(path) in str(caught.value)
 
 
-def test_half_of_a_surrogate_pair_is_replaced(path):
+def test_half_of_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(
+  path,
+):
   file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
+  path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
   [one] = squad_examples.read_examples([file])
   assert one.question == "Why \ufffd?"
   assert one.doc_tokens == ["mill", "\ufffd", "\U0001f600"]
-  path.write_bytes(path.read_bytes().replace(b"\\ud83d", b"\xed\xa0\xbd"))
-  [one] = squad_examples.read_examples([file])
-  assert one.question == "Why \ufffd?"
 
 
 def test_repeated_ids_are_reported_before_predictions(path, caplog):
@@ -159,39 +155,7 @@ def test_repeated_ids_are_reported_before_predictions(path, caplog):
   assert len(squad_examples.read_examples([file], True)) == 3
   assert not caplog.text
   assert len(squad_examples.read_examples([file])) == 3
-  assert "1 repeated ids, such as q1; predictions have only " in caplog.text
-  assert "give each question its own id" in caplog.text
-
-
-def test_answers_at_a_wrong_answer_start_are_counted(path, caplog):
-  # White space may differ, and an answer may be a part of a word.
-  right = "mill (built", "The  mill", "the river.", "895", " mill"
-  starts = 6, 2, CONTEXT.index("the"), CONTEXT.index("895"), 5
-  rows = [answer(*pair) for pair in zip(right, starts, strict=True)]
-  file = write(path, *(question(**row) for row in rows))
-  assert len(squad_examples.read_examples([file], True)) == 5
-  assert not caplog.text
-  # At the last answer_start, the words lack the answer, which is skipped.
-  rows += [answer("mill", 5), answer("stood", 25), answer("mill", 12)]
-  rows = [question(**row, id=f"q{i}") for i, row in enumerate(rows)]
-  trained = squad_examples.read_examples([write(path, *rows)], True)
-  assert [e.answer.start for e in trained[-2:]] == [0, 4]
-  text = f"2 answers not at answer_start, such as in {path}, question q5: train"
-  assert text in caplog.text
-
-
-@pytest.mark.parametrize(
-  ("answers", "message"),
-  [
-    (["mill"], '"mill" is not an object with "text"'),
-    ({"text": ["mill"]}, '"answers" is .* and not list'),
-    ([{"text": None}], '"text" is null and not str'),
-  ],
-)
-def test_right_answers_are_checked_before_prediction(path, answers, message):
-  file = write(path, question(**answer("mill")), question(answers=answers))
-  with pytest.raises(ValueError, match=f"squad.json, question q1: {message}"):
-    squad_examples.read_examples([file])
+  assert "1 repeated question ids, such as q1; predictions have" in caplog.text
 
 
 def test_questions_of_both_versions_are_trained_on(path):

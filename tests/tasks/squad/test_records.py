@@ -52,13 +52,6 @@ def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
   assert all(window.is_max_context.all() for window in result)
 
 
-def test_the_first_of_two_windows_with_equal_context_keeps_a_token(tokenizer):
-  lengths = (9, 5, 1)
-  result = cut_windows(tokenizer, example("the mill in " * 2), lengths=lengths)
-  is_max = [window.is_max_context.astype(int).tolist() for window in result]
-  assert is_max == [[1, 1, 1, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
-
-
 def test_a_paragraph_without_tokens_has_no_window(tokenizer):
   questions = example(""), example("\u200b \ufffd"), example("the")
   [window] = cut_windows(tokenizer, *questions)
@@ -111,12 +104,6 @@ def test_two_workers_make_the_same_windows_as_one_process(
   for one, other in zip(alone, together, strict=True):
     for mine, theirs in zip(one, other, strict=True):
       np.testing.assert_array_equal(mine, theirs)
-
-
-def test_windows_too_short_for_a_token_of_the_paragraph_are_refused():
-  message = r"--max_seq_length=67 must be greater than .*=64 \+ 3"
-  with pytest.raises(ValueError, match=message):
-    WindowConfig(67, 64, 128)
 
 
 def test_a_vocabulary_without_cls_is_refused(tmp_path):
