@@ -11,7 +11,7 @@ labels, tags, or probabilities of an answer's start and end. A browser needs no
 network to open the file.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from dataclasses import dataclass

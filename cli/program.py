@@ -11,9 +11,9 @@ from functools import partial
 
 from absl import app, flags, logging
 
-from cli import settings, start_up
+from cli import settings
 from cli.settings import Flag, S, Settings
-from storage import UserError, write_settings_as_flags
+from storage import UserError, silence_tensorflow, write_settings_as_flags
 from training import run_json
 
 _DISK_FULL = re.compile(
@@ -29,12 +29,12 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   full disk gives one line and status 1. Any other error gives a traceback, and
   so does every error if the environment variable BERT_TRACEBACK is set.
   """
-  from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
+  from cli import start_up  # noqa: PLC0415 (the import sets a handler)
 
   def guarded(argv):
     logging.use_absl_handler()
     try:
-      with interrupts.clean_up():
+      with start_up.clean_up():
         if argv[1:]:
           raise UserError(
             f"unexpected argument {argv[1]!r}: write --do_train=true with an "
@@ -58,7 +58,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   write_settings_as_flags()
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  start_up.silence_tensorflow()
+  silence_tensorflow()
   start_up.start_sooner()
   app.run(guarded, flags_parser=partial(_parse, kind))
 

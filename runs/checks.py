@@ -10,8 +10,8 @@ from runs import model_files, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
-from storage import UserError, files, record_scan
-from training import checkpoint_files, processes, run_json
+from storage import UserError, files, processes, record_scan
+from training import checkpoint_files, run_json
 
 
 def check_training(settings: Training) -> None:

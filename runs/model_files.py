@@ -15,8 +15,8 @@ from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions, without_shape
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
-from storage import UserError, files
-from training import checkpoint_files, processes, run_json
+from storage import UserError, files, processes
+from training import checkpoint_files, run_json
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file

@@ -23,12 +23,11 @@ from serving import export as exports
 from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from storage import record_scan
+from storage import processes, record_scan
 from training import (
   checkpoint_files,
   loop,
   optimization,
-  processes,
   report,
   run_folder,
   run_json,

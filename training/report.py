@@ -20,8 +20,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from storage import files
-from training import processes, run_json
+from storage import files, processes
+from training import run_json
 from training import step as steps
 
 _SECONDS_BETWEEN_LINES = 10.0

@@ -14,7 +14,8 @@ import numpy as np
 
 from data import features
 from data.vocab import Tokenizer
-from storage import Progress, UserError, workers
+from storage import Progress, UserError
+from storage.processes import Chunk, chunks, ordered_map
 from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 
@@ -72,10 +73,10 @@ def make_windows(
   Raises ValueError for a missing special token, ChildProcessError for a dead
   worker.
   """
-  chunks = workers.chunks(examples, _CHUNK, "questions")
+  parts = chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
   progress = Progress("cut", len(examples), "questions")
-  results = workers.ordered_map(prepare, chunks, num_workers)
+  results = ordered_map(prepare, parts, num_workers)
   for chunk, windows in zip(chunks, results, strict=True):
     progress.add(len(chunk.items), windows=len(windows))
     yield from windows
@@ -114,7 +115,7 @@ class WindowMaker:
     self._config = config
     self._last: tuple[list, _Document] | None = None  # of the last paragraph
 
-  def __call__(self, chunk: workers.Chunk) -> list[Window]:
+  def __call__(self, chunk: Chunk) -> list[Window]:
     return [
       window
       for index, example in enumerate(chunk.items, chunk.first)

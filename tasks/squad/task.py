@@ -15,7 +15,7 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import files, tfrecord
+from storage import files, processes, tfrecord
 from tasks.squad import decoding, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, position
@@ -25,8 +25,7 @@ from tasks.squad.records import Window
 from tasks.squad.settings import Settings
 from training import (
   checkpoint_files,
-  inference,
-  processes,
+  loop,
   report,
   run_folder,
 )
@@ -114,7 +113,7 @@ class Squad(Task[Settings]):
     config = settings.decoding(null_threshold(settings))  # first: may raise
     logits: list[decoding.Logits] = []
     if dataset.rows:
-      outputs = inference.outputs(model, dataset, settings.predict_batch_size)
+      outputs = loop.outputs(model, dataset, settings.predict_batch_size)
       pairs = outputs["start_logits"], outputs["end_logits"]
       logits = [*zip(*pairs, strict=True)]
     if settings.dynamic_padding:  # the logits of padding may be undefined

@@ -1,13 +1,10 @@
-"""Errors, --help and logs of programs, and the functions of start_up.py."""
+"""Errors, --help and logs of programs, and libraries that programs hide."""
 
-import ctypes
-import logging
 import os
 import sys
 from dataclasses import dataclass
 
 import pytest
-import tensorflow as tf
 from absl import flags
 
 from cli import program, settings, start_up
@@ -162,25 +159,6 @@ def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
   assert traceback == "Traceback (most recent call last):"
   assert last == "ZeroDivisionError: division by zero"
   assert done.returncode == 0
-
-
-# --- start_up.py silences TensorFlow and hides libraries that nobody needs ---
-
-
-def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
-  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  start_up.silence_tensorflow()
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
-  assert tf.get_logger().getEffectiveLevel() == logging.WARNING
-  monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  start_up.silence_tensorflow()
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
-
-
-def test_tensorflow_has_the_function_that_silences_xla():
-  loaded = ctypes.CDLL(None)
-  names = start_up._SET_MIN_LOG_LEVEL
-  assert [name for name in names if hasattr(loaded, name)]
 
 
 def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
