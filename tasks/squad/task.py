@@ -16,10 +16,9 @@ from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
 from storage import files, processes, tfrecord
-from tasks.squad import decoding, metrics, records
+from tasks.squad import answers, metrics, records
 from tasks.squad import examples as squad_examples
-from tasks.squad.answers import Answers, position
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
@@ -111,7 +110,7 @@ class Squad(Task[Settings]):
     """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
-    logits: list[decoding.Logits] = []
+    logits: list[answers.Logits] = []
     if dataset.rows:
       outputs = loop.outputs(model, dataset, settings.predict_batch_size)
       pairs = outputs["start_logits"], outputs["end_logits"]
@@ -121,7 +120,7 @@ class Squad(Task[Settings]):
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
     questions, windows = dataset.examples, dataset.rows
     rules = settings.tokenizer, config
-    return decoding.decode(questions, windows, logits, *rules)
+    return answers.decode(questions, windows, logits, *rules)
 
   def score(
     self, dataset: RecordDataset, predictions: Predictions
