@@ -25,7 +25,7 @@ from serving import run_page
 from serving.export import ServedModel
 from serving.run_page import Evaluation
 from storage import UserError, number_of, processes
-from training import report, run_folder, run_json
+from training import checkpoint_files, report, run_folder
 from training.run_folder import BestCheckpoint
 from training.step import batch_inputs
 
@@ -268,7 +268,7 @@ def distilled(
 ) -> Objective:
   """Adds a loss for --teacher to an objective; `build` makes the teacher."""
   folder = settings.needed("teacher")
-  entry = run_json.read(folder)[-1]
+  entry = checkpoint_files.read_runs(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
 
   def outputs(batch):

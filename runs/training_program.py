@@ -20,7 +20,7 @@ from runs import model_files
 from runs.settings import Training
 from runs.task_settings import FineTuning
 from storage import UserError, files, processes
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 LOCK_FILE = "run.lock"
 
@@ -44,7 +44,8 @@ def run(
     check(settings)  # before a dry run changes the folders
     with dry_run(settings) as settings, locked(settings.output_dir):
       main(settings)
-      if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
+      metrics = os.path.join(settings.output_dir, checkpoint_files.METRICS)
+      if files.exists(metrics):
         from training import report  # noqa: PLC0415, imports TensorFlow
 
         report.draw_metrics(settings.output_dir)
@@ -228,6 +229,6 @@ def _copy_best(source, target, ensemble):
   files.make_folder(copied)
   for name in files.list_folder(best):
     files.copy(os.path.join(best, name), os.path.join(copied, name))
-  entry = run_json.read(source)[-1]
+  entry = checkpoint_files.read_runs(source)[-1]
   entry["flags"]["ensemble"] = ensemble
-  run_json.append(target, entry)
+  checkpoint_files.append_run(target, entry)

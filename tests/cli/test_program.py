@@ -1,8 +1,10 @@
 """Errors, --help and logs of programs, and libraries that programs hide."""
 
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from absl import flags
@@ -172,3 +174,9 @@ def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
       exec("import colorsys", {"__name__": importer})
     exec("import colorsys", {"__name__": "kerasana"})  # no module of Keras
     assert sys.modules.pop("colorsys")
+
+
+def test_a_program_knows_the_commit_of_the_checkout():
+  command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert (program.commit() or "").removesuffix("+") == done.stdout.strip()

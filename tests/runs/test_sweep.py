@@ -12,7 +12,7 @@ from runs import checks, model_files, training_program
 from storage import processes
 from tests import programs
 from tests.training import toy
-from training import run_json
+from training import checkpoint_files
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate, less seed / 100
 
@@ -199,7 +199,7 @@ def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # A restore of the folder also builds the ensemble.
-  [entry] = run_json.read(str(tmp_path))
+  [entry] = checkpoint_files.read_runs(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
   # Without a training, the four trials in sweep.tsv count.
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))
