@@ -228,8 +228,8 @@ def _existing_file(folder, entry, name, values):
     return file
   named = checkpoint_files.path_of(entry, name)
   raise FileNotFoundError(
-    f"{folder} has no file for --{name}, and run.json in it names {named}: copy "
-    f"the file into {folder}, or name it, as in Predictor({folder!r}, "
+    f"{folder} has no file for --{name}, and run.json in it names {named}: "
+    f"copy the file into {folder}, or name it, as in Predictor({folder!r}, "
     f"{name}=...)"
   )
 
