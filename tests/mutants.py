@@ -6,20 +6,18 @@ The program plants one random bug at a time in a copy of the checkout. A bug
 changes an operator, the end of a slice, a condition, an argument or a
 statement. A forked process, which need not import TensorFlow again, runs the
 quick tests of the package until one fails. Tests that name the changed module
-come first. The program prints each bug with the test that fails, then a row for
-the table in docs/quality.md.
+come first. The program prints each bug with the test that fails, then numbers
+for the table in docs/quality.md.
 """
 
 import argparse
 import ast
-import difflib
 import itertools
 import os
 import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -134,7 +132,7 @@ def _with(node, **fields):
 
 
 def sample(package: str, count: int, seed: int):
-  """Yields random mutants: a path, a line number and the file's new text."""
+  """Yields random mutants: a path, the file's new text, and the change."""
   positions = [
     (path.relative_to(ROOT), node, texts)
     for path in sorted((ROOT / package).rglob("*.py"))
@@ -146,8 +144,10 @@ def sample(package: str, count: int, seed: int):
     starts = [0, *itertools.accumulate(map(len, source.splitlines(True)))]
     begin = starts[node.lineno - 1] + node.col_offset
     end = starts[node.end_lineno - 1] + node.end_col_offset
-    new = source[:begin] + rng.choice(texts).encode() + source[end:]
-    yield path, node.lineno, new.decode()
+    text = rng.choice(texts)
+    new = source[:begin] + text.encode() + source[end:]
+    change = f"{node.lineno}: {source[begin:end].decode()} -> {text}"
+    yield path, new.decode(), change
 
 
 def tests_of(path: Path) -> list[str]:
@@ -212,22 +212,14 @@ def main() -> None:
     if failed := run_tests(folder, tests_of(Path(args.package)), 3600):
       sys.exit(f"without a bug: {failed}")
     limit = 60 + 3 * (time.monotonic() - begin)
-    for path, line, new in mutants:
+    for path, new, change in mutants:
       old = (ROOT / path).read_text("utf-8")
       (copy / path).write_text(new, "utf-8")
       failed = run_tests(folder, tests_of(path), limit)
       (copy / path).write_text(old, "utf-8")
       caught += bool(failed)
-      print(f"{path}:{line} {failed or 'SURVIVED'}")
-      diff = difflib.unified_diff(old.splitlines(), new.splitlines(), n=0)
-      print(*(f"    {text}" for text in list(diff)[3:]), sep="\n", flush=True)
-  git = ["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]
-  commit = subprocess.check_output(git, text=True).strip()
-  minutes = (time.monotonic() - begin) / 60
-  print(
-    f"| {args.package} | {time.strftime('%Y-%m-%d')}, {commit} "
-    f"| {args.seed} | {len(mutants)} | {caught} | {minutes:.0f} |"
-  )
+      print(f"{failed or 'SURVIVED'}\n  {path}:{change}", flush=True)
+  print(f"{caught} of {len(mutants)} bugs were caught")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Benchmarks run, and the tables show the saved results."""
 
 import importlib
-import sys
 
 import pytest
 
-from benchmarks import contest
 from benchmarks.results import Table
 from tests import programs
 
@@ -45,13 +43,6 @@ def test_the_benchmarks_of_steps_and_of_start_up_run(command):
   assert SMALL in row
 
 
-def test_an_error_names_the_worker_that_fails():
-  command = [sys.executable, "-c", "1/0"]
-  failing = contest.Contestant("command", {"command": command})
-  with pytest.raises(ValueError, match="worker command ended with 1: see"):
-    contest.interleave({"a": failing}, 1)
-
-
 @pytest.fixture
 def table(tmp_path):
   """Returns a table, whose document has the comments that mark the table."""
@@ -75,16 +66,3 @@ def test_benchmark_results_are_saved_and_written_into_the_document(
   assert after == "\n<!-- /speed -->\n\nAfter.\n"
   assert "| a | 3 |\n| b | 2 |\n\nMeasured 20" in table.markdown()
   assert table.is_current()
-
-
-def test_every_processor_has_a_table_of_its_newest_results(table):
-  origin = {"date": "2026-01-01", "commit": None}
-  for processor, ms in (("X1", 1), ("X2", 2), ("X1", 3)):
-    table.save({"case": "a", "ms": ms, "processor": processor} | origin)
-  assert not table.is_current()
-  table.write()
-  assert table.is_current()
-  end = "\n\nMeasured 2026-01-01, commit unknown, on X1.\n\n"
-  first, second = table.markdown().split(end)
-  assert first.endswith("| a | 3 |") and "| a | 1 |" not in first
-  assert "| a | 2 |" in second and second.endswith("on X2.")

@@ -3,8 +3,6 @@
 import shutil
 import subprocess
 
-import pytest
-
 from demo import reference_text
 from tests import programs
 
@@ -33,29 +31,6 @@ def test_the_demo_text_has_no_sentence_twice_and_no_code(tmp_path, monkeypatch):
   rows = train[1:] + dev[1:]
   assert {label for _, label in rows} == {"concurrency"}  # of asyncio
   assert sorted([*saved, *(text for text, _ in rows)]) == module[1]
-
-
-def test_the_folder_of_the_demo_text_exists_only_when_all_text_is_written(
-  tmp_path, monkeypatch
-):
-  """make would train on a part of the text."""
-  monkeypatch.setattr(reference_text, "topics", {"t": SENTENCES})
-  monkeypatch.setattr(reference_text, "modules", lambda: [("asyncio/a.py", [])])
-  write, text = reference_text._write, tmp_path / "text"
-
-  def interrupted(folder, name, paragraphs):
-    write(folder, name, paragraphs)
-    if name == "asyncio/a.py":
-      raise KeyboardInterrupt
-
-  monkeypatch.setattr(reference_text, "_write", interrupted)
-  with pytest.raises(KeyboardInterrupt):
-    reference_text.main(str(text))
-  assert not text.exists()
-  monkeypatch.setattr(reference_text, "_write", write)
-  reference_text.main(str(text))
-  assert [*tmp_path.iterdir()] == [text]
-  assert (text / "train/t.txt").read_text() == f"{SENTENCES}\n"
 
 
 def test_make_chooses_the_newest_python_that_works(tmp_path):

@@ -62,19 +62,6 @@ def test_every_command_uses_only_flags_of_its_program():
     assert values(["", *words]) == [""], command
 
 
-def test_splitting_a_context_into_sentences_keeps_text_and_answers():
-  text = "One is here. Two is there. Three is away."
-  answers = [{"text": "there", "answer_start": 20}]
-  answers += [{"text": "Three", "answer_start": 27}]
-  first, second = {"answers": answers[:1]}, {"answers": answers[::-1]}
-  parts = run.sentences([{"context": text, "qas": [first, second]}])
-  contexts = [part["context"] for part in parts]
-  assert contexts == ["One is here. ", "Two is there. ", "Three is away."]
-  for part, answer, start in ((1, "there", 7), (2, "Three", 0)):
-    moved = [{"text": answer, "answer_start": start}]
-    assert parts[part]["qas"] == [{"answers": moved}]
-
-
 def test_a_difference_is_compared_with_the_standard_deviation_of_its_task():
   base, none = ("NER", "base"), ("NER", "none")
   embeddings, squad = ("NER.embeddings", "base"), ("SQuAD", "base")

@@ -14,7 +14,6 @@ PREDICTIONS = 3
 SIZES = [
   [3, 16, 5, 8, 4, 2, 9, 7, 16],
   [2] * 9,  # eight fit into a row, but ROWS holds four
-  [16, 16],
   [11],
 ]
 

@@ -80,19 +80,6 @@ def test_each_program_reads_only_the_files_of_its_stages(tmp_path, program):
     assert all(name in str(task.examples[name][0]) for name in names)
 
 
-def test_tag_scheme_converts_the_model_and_all_files(tmp_path):
-  flags = {"tag_scheme": "BIOES", "output_dir": str(tmp_path / "out")}
-  for name in NAMES:
-    (tmp_path / name).write_text("Ann B-X\nLee I-X\nran O\n")
-    flags[f"{name}_file"] = str(tmp_path / name)
-  flags |= {"do_train": True, "do_eval": True, "do_predict": True}
-  task = stages.task_of("run_ner", programs.arguments("run_ner", **flags))
-  assert [*task.labels] == ["O", "B-X", "E-X", "I-X", "S-X"]
-  for name in NAMES:
-    [sentence] = task.examples[name]
-    assert sentence.tags == ["B-X", "E-X", "O"]
-
-
 def test_training_for_squad_1_needs_an_answer_for_each_question(tmp_path):
   path = _squad_file(tmp_path / "train", "b", None)
   args = programs.arguments("run_squad", do_train=True, train_file=path)
@@ -180,22 +167,6 @@ def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
   assert ("--do_eval is set" in log.text) == (fits and has_dev)
 
 
-def test_predictions_copy_the_columns_in_prediction_columns(classifier):
-  flags = {"do_predict": True, "prediction_columns": ("label",)}
-  task = stages.task_of("run_classifier", classifier.replace(**flags))
-  assert task.examples["test"][0].columns == {"label": "b"}
-
-
-def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
-  labels.save(["a", "b"], str(tmp_path / "old"))  # the reverse order
-  args = classifier.replace(teacher=str(tmp_path / "old"))
-  assert stages.task_of("run_classifier", args.replace(do_eval=True))
-  with pytest.raises(ValueError, match="has other labels, or another order"):
-    stages.task_of("run_classifier", args.replace(do_train=True))
-
-
-@pytest.mark.parametrize("column", [None, "", "b"])
-@pytest.mark.parametrize("trained", [None, "", "second"])
 @pytest.mark.parametrize(
   ("do_train", "in_output", "is_checked"),
   [
@@ -205,27 +176,19 @@ def test_only_training_checks_the_labels_of_a_teacher(tmp_path, classifier):
     (False, False, True),
   ],
 )
-def test_a_model_trained_with_pairs_reads_no_single_texts_or_vice_versa(
-  tmp_path, monkeypatch, column, trained, do_train, in_output, is_checked
+def test_a_model_trained_with_pairs_reads_no_single_texts(
+  tmp_path, monkeypatch, classifier, do_train, in_output, is_checked
 ):
   folder = tmp_path / ("out" if in_output else "start")
-  flags = {"task_name": "tsv", "text_b_column": trained}
+  flags = {"task_name": "tsv", "text_b_column": "b"}
   checkpoint_files.append_run(str(folder), {"flags": flags})
   shared.touch_checkpoint(folder, "x")
-  for name in ("train", "dev"):
-    (tmp_path / f"{name}.tsv").write_text("text\tb\tlabel\na\tb\t0\n")
-  flags |= {"do_train": do_train, "do_eval": True, "text_b_column": column}
-  paths = {"data_dir": ".", "output_dir": "out", "init_checkpoint": "start"}
-  flags |= {name: str(tmp_path / path) for name, path in paths.items()}
   module = stages.program("run_classifier")
-  done = []
-  monkeypatch.setattr(
-    module.checks, "check_fine_tuning", lambda *_, **__: done.append(1)
-  )
-  is_other = is_checked and bool(column) != bool(trained)
-  with raises("--text_b_column=" if is_other else None):
-    module.check_flags(programs.arguments("run_classifier", **flags))
-  assert bool(done) != is_other
+  monkeypatch.setattr(module.checks, "check_fine_tuning", lambda *_, **__: 0)
+  flags = {"do_train": do_train, "do_eval": True}
+  flags["init_checkpoint"] = str(tmp_path / "start")
+  with raises("--text_b_column=" if is_checked else None):
+    module.check_flags(classifier.replace(**flags))
 
 
 # --- Pre-training ------------------------------------------------------------

@@ -108,7 +108,6 @@ WRITERS = [
   ({"num_workers": 3}, ("write_shards", 3)),
   ({"runner": "DirectRunner"}, ("write", ["--runner=DirectRunner"])),
   ({"preview": 2}, ("preview", 2)),
-  ({"preview": 2, "overwrite": True}, ("preview", 2)),
 ]
 
 
@@ -156,12 +155,9 @@ def test_each_writer_of_records_and_the_preview_receive_the_flags(
 # Columns: input format, flags, output format, head.
 CONVERSIONS = [
   (HUGGING_FACE, {}, ORIGINAL, "tagging"),
-  (HUGGING_FACE, {"output_format": ORIGINAL}, ORIGINAL, "tagging"),
   (HUGGING_FACE, {"head": "encoder"}, ORIGINAL, "encoder"),
   (ORIGINAL, {}, HUGGING_FACE, "tagging"),
-  (ORIGINAL, {"head": "encoder"}, HUGGING_FACE, "encoder"),
   (ORIGINAL, {"head": "classification"}, HUGGING_FACE, "classification"),
-  (ORIGINAL, {"output_format": HUGGING_FACE}, HUGGING_FACE, "tagging"),
   # Stripping works for an unknown head, so only the encoder is checked.
   (ORIGINAL, {"strip_optimizer": True}, ORIGINAL, "encoder"),
   ("Model Garden", {}, ORIGINAL, "tagging"),

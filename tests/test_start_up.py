@@ -125,12 +125,11 @@ PREVIEW = f"""create_pretraining_data.py --preview=2
 --vocab_file={GOLDEN}/vocab.txt"""
 
 
-@pytest.mark.parametrize("command", ["run_squad.py --help", PREVIEW])
-def test_output_into_a_closed_pipe_ends_the_program(command):
+def test_output_into_a_closed_pipe_ends_the_program():
   reader, writer = os.pipe()
   os.close(reader)
   options = {"cwd": ROOT, "stdout": writer, "stderr": subprocess.PIPE}
-  command = [sys.executable, *command.split()]
+  command = [sys.executable, *PREVIEW.split()]
   done = subprocess.run(command, check=False, **options)
   os.close(writer)
   assert done.returncode == -signal.SIGPIPE
