@@ -46,15 +46,6 @@ def test_the_command_in_the_originals_readme_runs_unchanged(tmp_path):
   assert number >= 5 * 5  # --dupe_factor=5, and the text has five documents
 
 
-def test_dynamic_masking_leaves_records_unmasked(tmp_path):
-  outputs = f"{tmp_path}/a,{tmp_path}/b"
-  log = _run(output_file=outputs, masking="dynamic")
-  schema = features.pretraining(128)
-  first, second = (_count(path, schema) for path in outputs.split(","))
-  assert first - second in (0, 1)  # the files get instances in turn
-  assert f"Wrote {first + second} instances" in log
-
-
 def test_prose_in_compressed_json_lines_is_read(tmp_path):
   text = tmp_path / "Bücher und mehr.jsonl.gz"
   rows = [
@@ -108,19 +99,3 @@ def test_an_error_says_how_to_install_apache_beam(monkeypatch):
   monkeypatch.delitem(sys.modules, "data.pretraining.beam", raising=False)
   with pytest.raises(ValueError, match="`pip install -r requirements-beam"):
     importlib.import_module("data.pretraining.beam")
-
-
-@pytest.mark.parametrize(
-  ("flags", "heading"),
-  [
-    ({}, "replaced by"),
-    ({"masking": "dynamic"}, "replaced by"),
-    ({"preview_objective": "right_to_left"}, "predicts"),
-  ],
-)
-def test_a_preview_prints_instances(flags, heading):
-  flags = FLAGS | flags | {"preview": 2, "max_seq_length": 32}
-  result = programs.call("create_pretraining_data", **flags)
-  assert result.returncode == 0, result.stderr
-  assert result.stdout.count("Instance ") == 2
-  assert result.stdout.count(heading) == 2

@@ -322,7 +322,7 @@ def _events(monkeypatch):
 
   monkeypatch.setattr(fine_tune, "start", start)
   monkeypatch.setattr(fine_tune, "train", train)
-  monkeypatch.setattr(fine_tune.sweep, "run_sweep", run_sweep)
+  monkeypatch.setattr(fine_tune.training_program, "run_sweep", run_sweep)
   events.replace(monkeypatch, report, "write_evaluation", first=1)
   events.replace(monkeypatch, fine_tune.labels, "save_if_missing", last=0)
   return events
