@@ -178,17 +178,6 @@ def test_too_few_examples_are_refused_but_a_dry_run_may_have_few(tmp_path):
   assert _train(args.replace(dry_run=True), [0.1])[1] == [2]
 
 
-def _start(tmp_path, **changes):
-  flags = {"bert_config_file": str(tmp_path / "config.json")} | changes
-  toy.config().to_json(flags["bert_config_file"])
-  fine_tune.start(_flags(tmp_path, max_seq_length=8, **flags))
-
-
-def test_training_from_random_values_is_reported(tmp_path, caplog):
-  _start(tmp_path)
-  assert "no --init_checkpoint: all variables start at random" in caplog.text
-
-
 def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
   call = {}
 
@@ -214,7 +203,6 @@ def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
     "packing": (8, False),  # new_head is in not_packed
     "new_head": True,
     "unit": "records",
-    "examples": fine_tune._fingerprint("ab"),
     "evaluated": 0,
     "evaluate_last": False,
   }
@@ -300,10 +288,10 @@ def _events(monkeypatch):
   """Replaces the stages of fine_tune by stand-ins, which record calls."""
   events = stages.Events()
 
-  def start(settings):
+  def run(settings, config):
     return types.SimpleNamespace(
       settings=settings,
-      config="config",
+      config=config,
       scope=stages.nullcontext,
       load=events.stage("load", LOADED),
       export=lambda build: events.append(("export", build(settings))),
@@ -318,7 +306,8 @@ def _events(monkeypatch):
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 
-  monkeypatch.setattr(fine_tune, "start", start)
+  monkeypatch.setattr(fine_tune, "Run", run)
+  monkeypatch.setattr(fine_tune.model_files, "config", lambda _: "config")
   monkeypatch.setattr(fine_tune, "train", train)
   monkeypatch.setattr(fine_tune.sweep, "run_sweep", run_sweep)
   events.replace(monkeypatch, report, "write_evaluation", first=1)
@@ -348,11 +337,6 @@ class Staged(Task):
 
 class PredictsDevSet(Staged):
   predicted = "dev"
-
-
-def test_a_fingerprint_changes_with_any_example():
-  marks = map(fine_tune._fingerprint, (["a", "b\ud800"], ["a", "b"], ["a"]))
-  assert len({*marks}) == 3
 
 
 @pytest.mark.parametrize(

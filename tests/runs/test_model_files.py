@@ -81,33 +81,6 @@ def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
     model_files.from_record(KIND, "now", entry, changes)
 
 
-def _other(known):
-  """Returns a value that is not the default of a flag."""
-  if known.choices:
-    return next(c for c in known.choices if c != known.default)
-  if known.kind is bool:
-    return not known.default
-  if known.kind is tuple:
-    return ("other",) if known.parts is str else (1, 2)
-  if known.kind is str:
-    return "other"
-  return known.kind((known.default or 0) + 1)
-
-
-@pytest.mark.parametrize("program", TRAINING_PROGRAMS)
-def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
-  program, tmp_path, caplog
-):
-  kind = programs.settings_of(program)
-  args = programs.arguments(program, vocab_file="vocab.txt")
-  run_json.append(str(tmp_path), {"flags": args.to_dict()})
-  for name, known in settings.flags_of(kind).items():
-    caplog.clear()
-    changed = args.replace(**{name: _other(known)})
-    model_files.warn_if_changed(changed, str(tmp_path))
-    assert (f"--{name}=" in caplog.text) == known.training, name
-
-
 def test_the_same_file_under_another_path_is_no_change(tmp_path, caplog):
   args = programs.arguments("run_classifier", init_checkpoint="a/b.ckpt")
   entry = {"flags": args.to_dict(), "directory": str(tmp_path)}
