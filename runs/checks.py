@@ -32,11 +32,6 @@ def check_training(settings: Training) -> None:
       )
   check_export(settings, settings.dtype)
   check_devices(settings)
-  if settings.group_by_length and settings.on_tpu:
-    raise UserError(
-      "--group_by_length makes batches of several lengths, and a TPU computes "
-      "one: drop --group_by_length"
-    )
   steps = settings.profile_steps
   if steps and (len(steps) != 2 or steps[0] >= steps[1]):
     raise UserError("--profile_steps: give two steps, as in 100,110")

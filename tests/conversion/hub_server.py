@@ -64,8 +64,6 @@ class _Handler(BaseHTTPRequestHandler):
     elif self.path.startswith("/cdn/"):
       content = hub.weights[self.path.removeprefix("/cdn/")]
       self._bytes(content[::-1] if hub.corrupts else content)
-    elif self.path == "/moved.zip":
-      self._answer(302, headers={"Location": f"{hub.url}/bert.zip"})
     elif self.path in hub.archives:
       self._bytes(hub.archives[self.path])
     else:

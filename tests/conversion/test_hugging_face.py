@@ -122,22 +122,26 @@ def test_a_written_model_is_read_bit_for_bit(tmp_path, head):
     original.assign(MODELS[interchange.head_of(back)](CONFIG), back, head)
 
 
-ACTS = {"gelu_new": "gelu", "gelu": "gelu_erf", "relu": "relu"}
+ACTS = {"gelu_new": "gelu", "gelu": "gelu_erf", "relu": "relu", "tanh": "tanh"}
+ACTS["linear"] = "linear"
 # Names that are read, but not written.
-MORE = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu", "tanh": "tanh"}
-MORE |= {None: "gelu_erf", "linear": "linear"}
+MORE = {"gelu_python": "gelu_erf", "gelu_pytorch_tanh": "gelu"}
 
 
 @pytest.mark.parametrize(("name", "act"), [*ACTS.items(), *MORE.items()])
 def test_an_activation_is_converted_to_the_same_function(tmp_path, name, act):
-  config = replace(CONFIG, hidden_act=act, type_vocab_size=2)
+  config = replace(CONFIG, hidden_act=act)
   _, settings, _ = _write(tmp_path, "encoder", config=config)
   assert settings["hidden_act"] == name or name in MORE
-  # A missing setting has the default of transformers.
-  removed = ["type_vocab_size"] if name else ["type_vocab_size", "hidden_act"]
-  _change(tmp_path, {"hidden_act": name}, removed=removed)
+  _change(tmp_path, {"hidden_act": name})
+  assert _read(tmp_path).config["hidden_act"] == act
+
+
+def test_a_missing_setting_has_the_default_of_transformers(tmp_path):
+  _write(tmp_path, "encoder", config=replace(CONFIG, type_vocab_size=2))
+  _change(tmp_path, {}, removed=["type_vocab_size", "hidden_act"])
   config = _read(tmp_path).config
-  assert (config["type_vocab_size"], config["hidden_act"]) == (2, act)
+  assert (config["type_vocab_size"], config["hidden_act"]) == (2, "gelu_erf")
 
 
 @pytest.mark.parametrize("labels", [("no", "LABEL_1", "yes"), ()])

@@ -184,10 +184,17 @@ def test_a_checkpoint_in_output_dir_is_preferred_to_init_checkpoint(folder):
   assert checks.checkpoint(args) == str(folder / "run/model.ckpt-3")
 
 
-def test_a_run_is_refused_if_the_file_checkpoint_is_missing(folder):
-  (folder / "run/checkpoint").unlink()
+@pytest.mark.parametrize("listing", ["", 'x: "model.ckpt-3"'])
+def test_a_run_is_refused_if_the_file_checkpoint_names_no_checkpoint(
+  folder, listing
+):
+  run = folder / "run"
+  (run / "checkpoint").write_text(listing)
   with pytest.raises(UserError, match="run has checkpoints, but its file"):
-    _check(folder, output_dir=str(folder / "run"), do_train=True)
+    _check(folder, output_dir=str(run), do_train=True)
+  # A run that is killed early may leave model.ckpt-0 unlisted.
+  (run / "model.ckpt-3.index").rename(run / "model.ckpt-0.index")
+  _check(folder, output_dir=str(run), do_train=True)
 
 
 def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
