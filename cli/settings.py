@@ -246,9 +246,9 @@ def repeating(settings: Settings, seed: int) -> str:
 
 
 def line_of(parsed: flags.Flag) -> str:
-  """Line of a flagfile."""
+  r"""Line of a flagfile. Absl strips lines, so that a tab becomes \t."""
   if parsed.boolean or parsed.serializer:
-    return parsed.serialize()
+    return parsed.serialize().replace("\t", r"\t")
   return f"--{parsed.name}={re.sub('[() ]', '', str(parsed.value))}"  # (1, 2)
 
 

@@ -43,7 +43,6 @@ _REQUIRED = {
   "is_decoder": False,
   "add_cross_attention": False,
   "quantization_config": None,
-  "tie_word_embeddings": True,
 }
 _HEAD_NAMES = {
   "cls.predictions.bias": "cls/predictions/output_bias",
@@ -54,8 +53,8 @@ _HEAD_NAMES = {
   "qa_outputs.weight": "cls/squad/output_weights",
   "qa_outputs.bias": "cls/squad/output_bias",
 }
-_HEAD_NAMES_BACK = {v: k for k, v in _HEAD_NAMES.items()}
-_SUBSTITUTIONS = (
+# Rules for `translate`: names of head variables, patterns of other names.
+_PATTERNS = (
   (r"^(embeddings|encoder|pooler)\.", r"bert.\1."),
   (r"\.layer\.(\d+)\.", r".layer_\1."),
   (r"_embeddings\.weight$", "_embeddings"),
@@ -64,13 +63,15 @@ _SUBSTITUTIONS = (
   (r"\.weight$", ".kernel"),
   (r"\.", "/"),
 )
-_SUBSTITUTIONS_BACK = (
+_PATTERNS_BACK = (
   (r"/", "."),
   (r"\.layer_(\d+)\.", r".layer.\1."),
   (r"_embeddings$", "_embeddings.weight"),
   (r"\.(kernel|gamma)$", ".weight"),
   (r"\.beta$", ".bias"),
 )
+TO_ORIGINAL = (_HEAD_NAMES, _PATTERNS)
+FROM_ORIGINAL = ({v: k for k, v in _HEAD_NAMES.items()}, _PATTERNS_BACK)
 _MULTI_LABEL = "multi_label_classification"
 # Tokenizers that split texts as the original does.
 _TOKENIZERS = (
@@ -85,18 +86,12 @@ _TIED = {
 }
 
 
-def original_name(name: str) -> str:
-  """Returns the original's name of a tensor: "a.b.weight" -> "a/b/kernel"."""
-  return _HEAD_NAMES.get(name) or _substitute(name, _SUBSTITUTIONS)
-
-
-def hugging_face_name(name: str) -> str:
-  """Returns the Hugging Face name: "a/b/kernel" -> "a.b.weight"."""
-  return _HEAD_NAMES_BACK.get(name) or _substitute(name, _SUBSTITUTIONS_BACK)
-
-
-def _substitute(name, substitutions):
-  for pattern, replacement in substitutions:
+def translate(name: str, rules: tuple) -> str:
+  """Translates a tensor's name, as in "a.b.weight" -> "a/b/kernel"."""
+  names, patterns = rules
+  if name in names:
+    return names[name]
+  for pattern, replacement in patterns:
     name = re.sub(pattern, replacement, name)
   return name
 
@@ -114,6 +109,7 @@ def read(folder: str) -> CanonicalModel:
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
     bert.labels = labels  # not the placeholders LABEL_0, LABEL_1, ...
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
+  bert.is_tied = settings.get("tie_word_embeddings", True)
   tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
   for key, source in _TIED.items():
     if key in tensors:
@@ -127,7 +123,7 @@ def read(folder: str) -> CanonicalModel:
     bert.values["cls/choice"] = weight.reshape(-1)
     tensors.pop("classifier.bias", None)  # the same for all choices
   for key, value in tensors.items():
-    name = original_name(key)
+    name = translate(key, TO_ORIGINAL)
     is_known = name.startswith("bert/") or name in interchange.HEAD_VARIABLES
     if is_known and not _CONSTANTS.search(name):
       value = value.astype(np.float32)
@@ -156,9 +152,12 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   for key, expected in _REQUIRED.items():
     if settings.get(key, expected) != expected:
       raise UserError(f"{path}: {key} is {settings[key]!r}, not {expected!r}")
-  act = _ACTIVATIONS[settings.get("hidden_act", "gelu")]
+  act = settings.get("hidden_act", "gelu")
+  if act not in _ACTIVATIONS:
+    raise UserError(f"{path}: the original has no hidden_act {act!r}")
   # transformers' default for type_vocab_size is 2, the original's is 16.
-  config = {"type_vocab_size": 2} | settings | {"hidden_act": act}
+  config = {"type_vocab_size": 2} | settings
+  config["hidden_act"] = _ACTIVATIONS[act]
   return folder, settings, config
 
 
@@ -259,7 +258,7 @@ def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:
       tensors["classifier.weight"] = value[np.newaxis]  # [1, H]
       tensors["classifier.bias"] = np.zeros(1, value.dtype)
     else:
-      key = hugging_face_name(name)
+      key = translate(name, FROM_ORIGINAL)
       if not kind.variables:
         key = key.removeprefix("bert.")
       value = value.T if name.endswith("/kernel") else value

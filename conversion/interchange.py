@@ -68,11 +68,9 @@ def names_path(read: Callable) -> Callable:
   def checked(path, *arguments, **options):
     try:
       return read(path, *arguments, **options)
-    except UserError:
+    except (UserError, FileNotFoundError):
       raise
     except Exception as error:
-      if isinstance(error, OSError) and path in str(error):
-        raise
       message = f"{path} is not laid out as expected, or corrupt: {error!r}"
       raise UserError(message) from error
 
@@ -97,6 +95,7 @@ class CanonicalModel:
   lower_case: bool | None = None  # the tokenizer's do_lower_case
   labels: tuple[str, ...] = ()  # class names, in order
   multi_label: bool = False  # a text may have several labels
+  is_tied: bool = True  # the masked-LM head multiplies by the word embeddings
   # {name in labels.THRESHOLD_FILES: path}
   thresholds: Mapping[str, str] = field(default_factory=dict)
   head: str | None = None  # key of HEADS, if the source states one

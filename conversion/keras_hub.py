@@ -66,7 +66,15 @@ def read(folder: str) -> CanonicalModel:
   if files.exists(tokenizer):
     bert.lower_case = textfiles.read_json(tokenizer)["config"].get("lowercase")
   arrays = _read_arrays(os.path.join(folder, _WEIGHTS))
-  _convert_embeddings(bert, arrays)
+  lengths = {
+    config["vocab_size"]: "word_embeddings",
+    config["type_vocab_size"]: "token_type_embeddings",
+  }
+  for name in [name for name in arrays if "embedding" in name.split("/")[0]]:
+    table = arrays.pop(name)
+    is_position = name.startswith("position_embedding")
+    kind = "position_embeddings" if is_position else lengths[len(table)]
+    bert.values[f"bert/embeddings/{kind}"] = table
   _convert(bert, arrays, _NON_BLOCK)
   for i in range(config["num_hidden_layers"]):
     block = f"transformer_encoder_{i}" if i else "transformer_encoder"
@@ -91,18 +99,6 @@ def _read_arrays(path):
   with files.open_for_reading(path) as file, h5py.File(file) as variables:
     variables.visititems(add)
   return arrays
-
-
-def _convert_embeddings(bert, arrays):
-  lengths = {
-    bert.config["vocab_size"]: "word_embeddings",
-    bert.config["type_vocab_size"]: "token_type_embeddings",
-  }
-  for name in [name for name in arrays if "embedding" in name.split("/")[0]]:
-    table = arrays.pop(name)
-    is_position = name.startswith("position_embedding")
-    kind = "position_embeddings" if is_position else lengths[len(table)]
-    bert.values[f"bert/embeddings/{kind}"] = table
 
 
 def _convert(bert, arrays, layers, block="", scope=""):

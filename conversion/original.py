@@ -162,9 +162,6 @@ def _check_vocabulary(bert, for_transformers):
   if bert.config:
     ids, size = tokenizer.vocab, bert.config["vocab_size"]
     vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
-    if len(ids) < size:
-      text = "%s has %d lines, vocab_size is %d"
-      logging.warning(text, bert.vocabulary, len(ids), size)
   if for_transformers:  # transformers would add missing tokens
     tokenizer.check()
     warn_of_case(tokenizer)
@@ -172,6 +169,11 @@ def _check_vocabulary(bert, for_transformers):
 
 def check_variables(bert: CanonicalModel, head: str) -> None:
   """Checks that a model with a configuration has all variables of `head`."""
+  if not bert.is_tied and "cls/predictions/output_bias" in bert.values:
+    raise UserError(
+      f"{bert.origin}: tie_word_embeddings is False, but the original's masked-"
+      f"LM head has no table of its own: give {setting('head', 'encoder')}"
+    )
   if bert.config is None:
     logging.warning(
       "%s has no bert_config.json: its variables are not checked", bert.origin

@@ -32,11 +32,6 @@ def check_training(settings: Training) -> None:
       )
   check_export(settings, settings.dtype)
   check_devices(settings)
-  if settings.group_by_length and settings.on_tpu:
-    raise UserError(
-      "--group_by_length makes batches of several lengths, and a TPU computes "
-      "one: drop --group_by_length"
-    )
   steps = settings.profile_steps
   if steps and (len(steps) != 2 or steps[0] >= steps[1]):
     raise UserError("--profile_steps: give two steps, as in 100,110")
@@ -183,6 +178,8 @@ def check_fine_tuning(
   check_training(settings)
   network = model_files.config(settings)
   settings.frozen_layers(network)
+  if not checkpoint(settings):
+    logging.warning("no --init_checkpoint: all variables start at random")
   if settings.teacher and settings.do_train:
     _check_teacher(settings, of_teacher)
   check_run(settings, network, "add_bilstm", "do_lower_case", *same)
@@ -225,39 +222,26 @@ def check_head(settings: FineTuning, name: str) -> None:
   model_files.check_same(name, settings[name], trained, owner, remedy)
 
 
-def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
-  """Fingerprint of a training's vocabulary, None if unknown.
+def vocabulary(
+  settings: Training, paths: Iterable[str], vocab_size: int
+) -> tuple[str | None, dict]:
+  """Fingerprint of a training's vocabulary, and flags to change in run.json.
 
-  Without --vocab_file, the records or the checkpoint's run.json may have it.
+  Without --vocab_file, the records in `paths` or the checkpoint's run.json may
+  have the fingerprint, and the model's folders the file. `do_lower_case` is
+  None if the user has not set it.
   """
   if settings.vocab_file:
-    return settings.tokenizer.fingerprint
+    return settings.tokenizer.fingerprint, {}
   marks = files.in_threads(record_scan.vocabulary, paths)
   mark = next(filter(None, marks), None)
-  start = checkpoint(settings)
-  if mark or not start:
-    return mark
-  return checkpoint_files.run_of(start).get("vocabulary")
-
-
-def vocabulary_flags(
-  settings: Training, vocab_size: int, mark: str | None = None
-) -> dict:
-  """Flags that a run without --vocab_file adds to run.json.
-
-  `mark` is the fingerprint of the records' vocabulary, if known. `vocab_file`
-  is the model's vocab.txt, if it lies beside the model's other files.
-  `do_lower_case` is None if the user has not set it.
-  """
-  if settings.vocab_file:
-    return {}
+  if not mark and (start := checkpoint(settings)):
+    mark = checkpoint_files.run_of(start).get("vocabulary")
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
-  if file:
-    logging.info("the vocabulary of the model: %s", file)
-  else:
+  if not file:
     text = "no vocab.txt of the model beside its files: copy it into %s to "
     logging.info(text + "query or serve the model", settings.output_dir)
   is_known = "do_lower_case" in settings.given
   case = settings.do_lower_case if is_known else None
-  return {"vocab_file": file, "do_lower_case": case}
+  return mark, {"vocab_file": file, "do_lower_case": case}

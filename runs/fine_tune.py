@@ -1,6 +1,5 @@
 """Fine-tuning of any task: sweep, train, evaluate, predict, export."""
 
-import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -107,7 +106,8 @@ def fine_tune(task: Task[S]) -> None:
   """
   if task.settings.is_sweep:
     task = replace(task, settings=training_program.run_sweep(task.settings))
-  run, settings = start(task.settings), task.settings
+  settings = task.settings
+  run = Run(settings, model_files.config(settings))
   data = {
     split: task.convert(split)
     for split in task.examples
@@ -132,15 +132,6 @@ def fine_tune(task: Task[S]) -> None:
     run_folder.wait_for_chief()
   if settings.do_export:
     run.export(task.served_model)
-
-
-def start(settings: S) -> Run[S]:
-  """Makes the Run; warns if there is no checkpoint to start from."""
-  run = Run(settings, model_files.config(settings))
-  path = checks.checkpoint(settings)
-  if not path:
-    logging.warning("no --init_checkpoint: all variables start at random")
-  return run
 
 
 def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
@@ -174,7 +165,6 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
     num_warmup_steps=int(steps * settings.warmup_proportion),
     new_head=settings.new_head,
     unit=task.unit,
-    examples=_fingerprint(task.examples["train"]),
     evaluated=evaluated,
     evaluate_last=settings.keeps_best,
   ):
@@ -183,14 +173,6 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
-
-
-def _fingerprint(examples):
-  """Returns 12 hex digits, which change if an example changes."""
-  digest = hashlib.sha256()
-  for example in examples:
-    digest.update(repr(example).encode(errors="surrogatepass"))
-  return digest.hexdigest()[:12]
 
 
 def evaluate(

@@ -154,7 +154,7 @@ def check_vocabulary(settings: Tokens, start: str | None) -> None:
   path, tokenizer = settings.needed("vocab_file"), settings.tokenizer
   entry = checkpoint_files.run_of(start)
   trained_model.check_fingerprint(entry, tokenizer, start)
-  own = trained_model.file_of(start, entry, "vocab_file")
+  own = trained_model.file_of(start, "vocab_file", entry)
   if own and "vocabulary" not in entry:
     known = tokenization.open_tokenizer(own).vocab
     vocab.check_same(tokenizer.vocab, known, path, own)
@@ -190,7 +190,9 @@ def from_record(
   values |= {name: _checked(known[name], changes[name]) for name in changes}
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
-      values[name] = _existing_file(folder, entry, name, values)
+      config_file = values["bert_config_file"]
+      file = trained_model.existing_file(folder, name, entry, config_file)
+      values[name] = file
   if values.get("do_lower_case", True) is None:
     tokens = tokenization.open_tokenizer(values["vocab_file"]).vocab
     values["do_lower_case"] = tokenization.doubt_case(tokens, True) is None
@@ -217,21 +219,6 @@ def _checked(flag: Flag, value):
     names = ", ".join(flag.choices)
     raise UserError(f"{flag.name}={value!r} is not one of {names}")
   return value
-
-
-def _existing_file(folder, entry, name, values):
-  file = trained_model.file_of(folder, entry, name)
-  if not file and name == "vocab_file":
-    size = BertConfig.from_json(values["bert_config_file"]).vocab_size
-    file = trained_model.find_vocabulary(folder, entry, size)
-  if file:
-    return file
-  named = checkpoint_files.path_of(entry, name)
-  raise FileNotFoundError(
-    f"{folder} has no file for --{name}, and run.json in it names {named}: "
-    f"copy the file into {folder}, or name it, as in Predictor({folder!r}, "
-    f"{name}=...)"
-  )
 
 
 def save_command(settings: Training, seed: int) -> None:

@@ -71,7 +71,6 @@ class Run(Generic[T_co]):
     new_head: bool = False,
     stop_at: int = 0,
     unit: str = "examples",
-    examples: str = "",
     evaluated: int = 0,
     evaluate_last: bool = False,
   ) -> Iterator[int]:
@@ -80,9 +79,9 @@ class Run(Generic[T_co]):
     Resumes from the newest checkpoint, or starts from --init_checkpoint. A
     start with `new_head` does not restore the head. The learning rate reaches 0
     at `num_train_steps`. The training ends at the step `stop_at`, if this is
-    not 0. `unit` names an example in the log, `examples` is their fingerprint.
-    `evaluated` is the last step that an earlier start of the run has evaluated.
-    `evaluate_last` yields the last step, too.
+    not 0. `unit` names an example in the log. `evaluated` is the last step that
+    an earlier start of the run has evaluated. `evaluate_last` yields the last
+    step, too.
     """
     settings = self.settings
     model = models.packed(model) if source.packing else model
@@ -92,10 +91,8 @@ class Run(Generic[T_co]):
     logging.info("XLA %s the step; batches have %s", text, lengths)
     steps = num_train_steps, num_warmup_steps
     step = self._train_step(model, objective, steps, compiled)
-    is_chief, data = processes.is_chief(), {}
-    if is_chief:
-      data = files.fingerprints(source.files)
-      data |= {"the examples": examples} if examples else {}
+    is_chief = processes.is_chief()
+    data = files.fingerprints(source.files) if is_chief else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:
@@ -139,8 +136,9 @@ class Run(Generic[T_co]):
     if processes.is_chief():
       # bert_config.json may set the attention, too.
       flags = settings.to_dict() | {"attention": self.config.attention}
-      mark = checks.vocabulary_mark(settings, source.files)
-      flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
+      size = self.config.vocab_size
+      mark, changes = checks.vocabulary(settings, source.files, size)
+      flags |= changes
       entry = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "program": settings.program,

@@ -34,15 +34,9 @@ def find_model(path: str) -> ModelFiles:
   """
   prefix = checkpoint_files.find_checkpoint(path)
   entry = checkpoint_files.run_of(prefix)
-  remedy = f"beside {prefix}: copy the model's file there"
-  config_file = file_of(prefix, entry, "bert_config_file")
-  if not config_file:
-    raise FileNotFoundError(f"there is no bert_config.json {remedy}")
+  config_file = existing_file(prefix, "bert_config_file", entry)
   config = BertConfig.from_json(config_file)
-  vocab_file = file_of(prefix, entry, "vocab_file")
-  vocab_file = vocab_file or find_vocabulary(prefix, entry, config.vocab_size)
-  if not vocab_file:
-    raise FileNotFoundError(f"there is no vocab.txt {remedy}")
+  vocab_file = existing_file(prefix, "vocab_file", entry, config_file)
   tokenizer = open_tokenizer(vocab_file)
   check_fingerprint(entry, tokenizer, prefix)
   lower_case = entry["flags"].get("do_lower_case")
@@ -62,22 +56,35 @@ def check_fingerprint(entry: Mapping, tokenizer: Tokenizer, start: str) -> None:
     )
 
 
-def sibling(path: str, flag: str) -> str | None:
-  """Path of a flag's file in a checkpoint's folder, or None.
+def file_of(path: str, flag: str, entry: Mapping | None = None) -> str | None:
+  """Finds a model's file beside a checkpoint, or else at a path in `entry`.
 
   The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
+  `entry` comes from run.json.
   """
   is_vocabulary = flag == "vocab_file"
   names = tokenization.names() if is_vocabulary else ["bert_config.json"]
-  paths = (checkpoint_files.sibling_file(path, name) for name in names)
+  paths = [checkpoint_files.sibling_file(path, name) for name in names]
+  named = entry and checkpoint_files.path_of(entry, flag)
+  paths.append(named if named and files.exists(named) else None)
   return next(filter(None, paths), None)
 
 
-def file_of(path: str, entry: Mapping, flag: str) -> str | None:
-  """Path from `sibling`, or else from an entry of run.json, if it exists."""
-  named = checkpoint_files.path_of(entry, flag)
-  is_there = named and files.exists(named)
-  return sibling(path, flag) or (named if is_there else None)
+def existing_file(
+  path: str, flag: str, entry: Mapping, config_file: str = ""
+) -> str:
+  """Path from `file_of`, or of a vocabulary that fits `config_file`."""
+  file = file_of(path, flag, entry)
+  if not file and flag == "vocab_file":
+    size = BertConfig.from_json(config_file).vocab_size
+    file = find_vocabulary(path, entry, size)
+  if file:
+    return file
+  name = "bert_config.json" if flag == "bert_config_file" else "vocab.txt"
+  raise FileNotFoundError(
+    f"there is no {name} beside {path}, or where its run.json says: copy the "
+    "model's file into this folder"
+  )
 
 
 def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
@@ -90,9 +97,11 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """
   mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
-  named = [checkpoint_files.path_of(entry, flag) for flag in flags]
-  for path in (start, *named):
-    if file := path and sibling(path, "vocab_file"):
+  for path in (
+    start,
+    *(checkpoint_files.path_of(entry, flag) for flag in flags),
+  ):
+    if file := path and file_of(path, "vocab_file"):
       tokenizer = open_tokenizer(file)
       is_small = len(tokenizer.vocab) <= vocab_size
       if is_small and (not mark or tokenizer.fits(mark)):

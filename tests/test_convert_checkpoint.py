@@ -89,21 +89,15 @@ def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):
   assert part < 0.34 * complete
 
 
-def test_a_keras_hub_preset_is_converted_to_the_original_and_hugging_face(
-  tmp_path,
-):
-  original, converted = tmp_path / "original", tmp_path / "hugging_face"
-  log = run("convert_checkpoint", input=PRESET, output=original)
+def test_a_keras_hub_preset_is_converted(tmp_path):
+  log = run("convert_checkpoint", input=PRESET, output=tmp_path / "original")
   assert "need --do_lower_case=False" in log
-  shapes = checkpoint.open_reader(str(original)).shapes
-  assert "cls/predictions/output_bias" in shapes
   flags = {"input": PRESET, "output_format": "hugging_face"}
-  run("convert_checkpoint", output=converted, **flags)
+  run("convert_checkpoint", output=tmp_path / "hugging_face", **flags)
   vocabulary = PRESET / "assets" / "tokenizer" / "vocabulary.txt"
-  for folder in (original, converted):
-    assert (folder / "vocab.txt").read_bytes() == vocabulary.read_bytes()
-  tokenizer = json.loads((converted / "tokenizer_config.json").read_text())
-  assert tokenizer["do_lower_case"] is False
+  for folder in ("original", "hugging_face"):
+    written = (tmp_path / folder / "vocab.txt").read_bytes()
+    assert written == vocabulary.read_bytes()
 
 
 # Flags and the error. % stands for PRESET, & for the folder of the fixture

@@ -18,7 +18,6 @@ class Hub(ThreadingHTTPServer):
   Attributes:
     archives: bytes by path, such as "/bert.zip".
     pulls: titles of pull requests by repository.
-    gated: repositories whose files need the token "secret".
     breaks: number of downloads, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
@@ -30,7 +29,7 @@ class Hub(ThreadingHTTPServer):
   def __init__(self):
     super().__init__(("127.0.0.1", 0), _Handler)
     self.repositories, self.archives, self.pulls = {}, {}, {}
-    self.gated, self.requests, self.weights = set(), [], {}
+    self.requests, self.weights = [], {}
     self.breaks, self.corrupts = 0, False
     self.url = f"http://127.0.0.1:{self.server_port}"
 
@@ -65,8 +64,6 @@ class _Handler(BaseHTTPRequestHandler):
     elif self.path.startswith("/cdn/"):
       content = hub.weights[self.path.removeprefix("/cdn/")]
       self._bytes(content[::-1] if hub.corrupts else content)
-    elif self.path == "/moved.zip":
-      self._answer(302, headers={"Location": f"{hub.url}/bert.zip"})
     elif self.path in hub.archives:
       self._bytes(hub.archives[self.path])
     else:
@@ -94,8 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Sends a file from the requested byte on. With `breaks`, stops halfway."""
     hub, status, headers = self.server, 200, {}
     if wanted := re.match(r"bytes=(\d+)-", self.headers.get("Range", "")):
-      if (start := int(wanted[1])) >= len(content):
-        return self._answer(416)
+      start = int(wanted[1])
       end = f"{len(content) - 1}/{len(content)}"
       status, headers = 206, {"Content-Range": f"bytes {start}-{end}"}
       content = content[start:]
@@ -133,10 +129,6 @@ class _Handler(BaseHTTPRequestHandler):
     return self._json({"id": name, "sha": commit_of(revision)})
 
   def _resolve(self, name, revision, path):
-    if name in self.server.gated and (
-      self.headers.get("Authorization") != "Bearer secret"
-    ):
-      return self._answer(401, headers={"X-Error-Code": "GatedRepo"})
     if (files := self._files(name, revision)) is None:
       return None
     headers = {"X-Repo-Commit": revision}

@@ -108,7 +108,6 @@ def _edit(preset, change):
   [
     (lambda c: c.update(class_name="Roberta"), "Roberta, not a BertBackbone"),
     (lambda c: c["config"].pop("num_heads"), "corrupt: KeyError.'num_heads'"),
-    (lambda c: c["config"].update(vocabulary_size=9), "corrupt: KeyError.21"),
     (lambda c: c["config"].update(num_layers=3), "KeyError.*_encoder_2/"),
   ],
 )

@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from official.legacy.bert import configs
 from official.modeling import activations
 from official.nlp.modeling import layers, networks
 from official.nlp.modeling import models as theirs
-from official.nlp.tools import (
-  tf2_bert_encoder_checkpoint_converter as converter,
-)
 
 from conversion import interchange, model_garden, original
 from modeling.config import BertConfig
@@ -74,27 +70,12 @@ def _subclassed():
   return networks.BertEncoderV2(**SIZES | {"num_layers": 12})
 
 
-def _scaffold():
-  initializer = tf_keras.initializers.TruncatedNormal(stddev=0.02)
-  embedding = {"max_seq_length": 16, "initializer": initializer}
-  hidden = {"num_attention_heads": 2, "intermediate_size": 20}
-  return networks.EncoderScaffold(
-    num_hidden_instances=2,
-    pooled_output_dim=H,
-    embedding_cfg=SHARED | embedding | {"dropout_rate": 0.1},
-    hidden_cls=layers.Transformer,
-    hidden_cfg=hidden | {"intermediate_activation": activations.gelu},
-    dict_outputs=True,
-  )
-
-
 @pytest.mark.parametrize(
   ("make", "name"),
   [
     (lambda: _functional(12), "model"),  # as texts, "10" sorts before "2"
     (_functional, "encoder"),
     (_subclassed, "model"),
-    (_scaffold, "model"),
   ],
 )
 def test_a_converted_encoder_computes_equal_outputs(tmp_path, make, name):
@@ -225,25 +206,6 @@ def test_the_layout_of_2020_is_read_with_bert_config_json(tmp_path):
   np.testing.assert_allclose(result["pooled_output"], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "pretrainer"])
-def test_a_checkpoint_of_model_gardens_converter_is_converted_back(
-  tmp_path, kind
-):
-  model = MODELS["masked_lm"](CONFIG)
-  _randomize(model)
-  values = checkpoint.variables(model)
-  source, target = (str(tmp_path / name / "a.ckpt") for name in "ab")
-  checkpoint.write(source, values)
-  config = configs.BertConfig.from_dict(CONFIG.to_dict())
-  converter.convert_checkpoint(config, target, source, converted_model=kind)
-  back = model_garden.read(f"{target}-1")
-  assert BertConfig.from_dict(back.config) == CONFIG
-  if kind == "pretrainer":
-    assert back.values.keys() == values.keys()
-  for name, value in back.values.items():
-    np.testing.assert_array_equal(value, values[name])
-
-
 def test_bert_config_json_and_vocab_txt_of_a_checkpoint_are_read(tmp_path):
   prefix = _save(tmp_path, model=_functional())
   config = model_garden.read(prefix).config
@@ -277,7 +239,6 @@ def _dense():
     (_functional, "model-1 is not laid out .* corrupt", 100),
     (_dense, "no Transformer encoder .* model/bias", None),
     (lambda: _narrow(networks.BertEncoder), "2 dense layers around", None),
-    (lambda: _narrow(networks.BertEncoderV2), "2 dense layers around", None),
   ],
 )
 def test_a_truncated_file_or_an_unsupported_model_is_refused(

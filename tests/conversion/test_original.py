@@ -234,8 +234,7 @@ def test_each_head_has_a_transformers_class_and_recognizable_variables():
 @pytest.mark.parametrize(
   ("error", "kind"),
   [
-    (OSError("/a is gone"), OSError),
-    (OSError("no space"), UserError),
+    (FileNotFoundError("/a is gone"), FileNotFoundError),
     (KeyError("x"), UserError),
     (UserError("of /a: 3 rows"), UserError),
   ],

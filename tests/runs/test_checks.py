@@ -51,10 +51,9 @@ def _check(folder, *same, program="run_classifier", **changes):
 @pytest.mark.parametrize(
   "size",
   [
-    {"num_hidden_layers": 2},
-    {"hidden_size": 12},
-    {"vocab_size": 7},
-    {"max_position_embeddings": 512, "intermediate_size": 8},
+    {"num_hidden_layers": 2, "hidden_size": 12, "vocab_size": 7},
+    {"max_position_embeddings": 512, "type_vocab_size": 3},
+    {"intermediate_size": 8},
   ],
 )
 def test_an_error_names_a_checkpoint_and_a_config_of_different_sizes(
@@ -118,6 +117,14 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
     _check(folder, init_checkpoint=prefix)
 
 
+def test_training_from_random_values_is_reported(folder, caplog):
+  for start in ("init_checkpoint", "output_dir"):
+    _check(folder, do_train=True, **{start: str(folder / "run")})
+  assert not caplog.text
+  _check(folder, do_train=True)
+  assert "no --init_checkpoint: all variables start at random" in caplog.text
+
+
 def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
   run = str(folder / "run")
   _check(folder, output_dir=run)
@@ -177,17 +184,14 @@ def test_a_checkpoint_in_output_dir_is_preferred_to_init_checkpoint(folder):
   assert checks.checkpoint(args) == str(folder / "run/model.ckpt-3")
 
 
-@pytest.mark.parametrize("do_train", [False, True])
-@pytest.mark.parametrize("listing", [None, b"", b'x: "model.ckpt-3"'])
-def test_a_run_is_refused_if_the_file_checkpoint_lacks_a_checkpoint(
-  folder, listing, do_train
+@pytest.mark.parametrize("listing", ["", 'x: "model.ckpt-3"'])
+def test_a_run_is_refused_if_the_file_checkpoint_names_no_checkpoint(
+  folder, listing
 ):
   run = folder / "run"
-  (run / "checkpoint").unlink()
-  if listing is not None:
-    (run / "checkpoint").write_bytes(listing)
+  (run / "checkpoint").write_text(listing)
   with pytest.raises(UserError, match="run has checkpoints, but its file"):
-    _check(folder, output_dir=str(run), do_train=do_train)
+    _check(folder, output_dir=str(run), do_train=True)
   # A run that is killed early may leave model.ckpt-0 unlisted.
   (run / "model.ckpt-3.index").rename(run / "model.ckpt-0.index")
   _check(folder, output_dir=str(run), do_train=True)
@@ -249,7 +253,7 @@ def test_a_changed_vocabulary_file_is_refused(tmp_path):
 
   args = arguments(*TOKENS, *UNUSED)
   entry = {"flags": {"vocab_file": args.vocab_file}}
-  entry["vocabulary"] = checks.vocabulary_mark(args, [])
+  entry["vocabulary"], _ = checks.vocabulary(args, [], 9)
   start = shared.touch_checkpoint(tmp_path / "run", "x")
   checkpoint_files.append_run(str(tmp_path / "run"), entry)
   small_model.narrow(9).to_json(str(tmp_path / "run/bert_config.json"))

@@ -28,6 +28,7 @@ class Program(Settings):
   rate: float = flag(0.1, "")
   seed: int | None = flag(None, "")
   rates: float = flag(5e-5, "", swept=True)
+  delimiter: str | None = flag(None, "")
 
 
 def _flags(monkeypatch, argv=()):
@@ -41,6 +42,14 @@ def _flags(monkeypatch, argv=()):
 def _save(folder, args, seed=7):
   model_files.save_command(args.replace(output_dir=str(folder)), seed)
   return folder / "command.flags"
+
+
+def test_a_tab_as_the_value_of_a_flag_is_written_as_a_letter(
+  tmp_path, monkeypatch
+):
+  path = _save(tmp_path, _flags(monkeypatch, ["--delimiter=\t"]))
+  again = _flags(monkeypatch, [f"--flagfile={path}"])
+  assert again.delimiter == r"\t"
 
 
 @pytest.mark.parametrize("value", SPECIAL)

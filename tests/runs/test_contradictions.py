@@ -18,7 +18,6 @@ FLAGS = {"task_name": "tsv", "max_seq_length": 10}
 FLAGS |= {"max_text_length": 10, "window_stride": 8}
 TPU = {"use_tpu": True}
 TRAIN = {"do_train": True}
-BY_LENGTH = TRAIN | {"group_by_length": True}
 FINE_TUNING, DEVICES = checks.check_training, checks.check_devices
 LONG_TEXTS = checks.check_windows
 
@@ -41,8 +40,6 @@ def raises(message):
 CASES = [
   (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: give --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
-  (FINE_TUNING, BY_LENGTH, None),
-  (FINE_TUNING, BY_LENGTH | TPU, "a TPU computes one"),
   (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
   (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
   (FINE_TUNING, TRAIN | {"profile_steps": (0, 1)}, None),

@@ -14,7 +14,7 @@ from modeling import losses, models, tracing
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import files, tfrecord
+from storage import files
 from tasks.features import task as features
 from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
@@ -278,15 +278,13 @@ def _events(monkeypatch):
 
 
 @pytest.mark.parametrize("newest", [None, "out/model.ckpt-5"])
-@pytest.mark.parametrize(
-  ("given", "new_head"), [(None, False), ("", True), ("start", False)]
-)
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_a_training_loads_its_checkpoint_before_the_loop_begins(
-  tmp_path, monkeypatch, events, newest, given, new_head, is_chief
+  tmp_path, monkeypatch, events, newest, is_chief
 ):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: newest)
-  training = session.Run(_flags(tmp_path, init_checkpoint=given), toy.config())
+  args = _flags(tmp_path, init_checkpoint="start")
+  training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
   path = str(tmp_path / "records")
   (tmp_path / "records").write_bytes(b"records")
@@ -294,15 +292,12 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     packing=None, files=[path], index_file="cache", lengths_of_batches=""
   )
   data = {path: files.fingerprint(path)} if is_chief else {}
-  options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
-  if given:
-    options["examples"] = "fingerprint"
-    data |= {"the examples": "fingerprint"} if is_chief else {}
+  options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": "new"}
   assert [*training.train("model", losses.pretraining(), source, **options)]
   assert events == [
     *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,
-    ("resume", given, new_head),
+    ("resume", "start", "new"),
     ("_report", data),
   ]
 
@@ -341,11 +336,9 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   ]
   waited = ["enter", ("wait_for_chief",), "leave"]
   assert events == written * is_chief + waited
-  recorded = {"vocab_file": "of the model"}
-  monkeypatch.setattr(session.checks, "vocabulary_flags", lambda *_: recorded)
+  recorded = ("mark", {"vocab_file": "of the model"})
+  monkeypatch.setattr(session.checks, "vocabulary", lambda *_: recorded)
   records = str(tmp_path / "records")
-  with tfrecord.create(records, "mark"):
-    pass
   source = toy.Source(1, (records,))
   data = {records: "fingerprint"}
   training._report(losses.pretraining(), source, "examples", data)

@@ -117,26 +117,6 @@ def test_workers_without_a_strategy_for_several_workers_are_refused(
     checks.check_devices(_flags(**flags))
 
 
-def _resolve(monkeypatch, resolver):
-  owner = tf.distribute.cluster_resolver
-  monkeypatch.setattr(owner, "TPUClusterResolver", resolver)
-
-
-def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events):
-  cluster = SimpleNamespace(master=lambda: "grpc://tpu")
-  _resolve(monkeypatch, events.stage("resolver", cluster))
-  for owner, name in (
-    (tf.config, "experimental_connect_to_cluster"),
-    (tf.tpu.experimental, "initialize_tpu_system"),
-    (tf.distribute, "TPUStrategy"),
-  ):
-    monkeypatch.setattr(owner, name, lambda _: REPLICAS)
-  flags = {"use_tpu": True, "tpu_name": "t", "master": "m"}
-  flags |= {"tpu_zone": "z", "gcp_project": "p"}
-  assert devices.make_strategy(_flags(**flags)) is REPLICAS
-  assert events == [("resolver", {"tpu": "t", "zone": "z", "project": "p"})]
-
-
 @pytest.mark.parametrize(
   ("names", "asked"),
   [
@@ -145,16 +125,30 @@ def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events):
     ({}, "local"),
   ],
 )
-def test_an_error_names_an_unreachable_tpu(monkeypatch, names, asked):
-  def resolver(tpu, zone, project):
-    assert (tpu, zone, project) == (asked, "z", "p")
+def test_flags_of_the_tpu_reach_its_resolver(monkeypatch, events, names, asked):
+  cluster = SimpleNamespace(master=lambda: "grpc://tpu")
+  make = "TPUClusterResolver"
+  events.replace(monkeypatch, tf.distribute.cluster_resolver, make, cluster)
+  for owner, name in (
+    (tf.config, "experimental_connect_to_cluster"),
+    (tf.tpu.experimental, "initialize_tpu_system"),
+    (tf.distribute, "TPUStrategy"),
+  ):
+    monkeypatch.setattr(owner, name, lambda _: REPLICAS)
+  flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
+  assert devices.make_strategy(_flags(**flags)) is REPLICAS
+  assert events == [(make, {"tpu": asked, "zone": "z", "project": "p"})]
+
+
+def test_an_error_names_an_unreachable_tpu(monkeypatch):
+  def resolver(**_):
     raise OSError("no such host")
 
-  _resolve(monkeypatch, resolver)
-  flags = {"use_tpu": True, "tpu_zone": "z", "gcp_project": "p"} | names
-  message = f"the TPU {asked} cannot be reached: no such host"
+  owner = tf.distribute.cluster_resolver
+  monkeypatch.setattr(owner, "TPUClusterResolver", resolver)
+  message = "the TPU t cannot be reached: no such host"
   with pytest.raises(ValueError, match=message):
-    devices.make_strategy(_flags(**flags))
+    devices.make_strategy(_flags(use_tpu=True, tpu_name="t"))
 
 
 # In training with XLA: a multiple of 32 that leaves at most eight lengths.
@@ -177,8 +171,7 @@ def test_jit_compile_and_the_gpu_decide_compilation_lengths_and_packing(
   for length, multiple in LENGTHS.items():
     result = devices.length_multiple(args, length, "train")
     assert result == (multiple if is_compiled else 8)
-    for split in ("dev", "dev_mismatched", "test"):
-      assert devices.length_multiple(args, length, split) == 8
+    assert devices.length_multiple(args, length, "dev_mismatched") == 8
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
     assert devices.compiles_model(args.replace(**on_tpu), other)
     for split in ("train", "dev"):

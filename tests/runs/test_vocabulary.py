@@ -1,6 +1,5 @@
 """The vocabulary of a run without --vocab_file."""
 
-import re
 import shutil
 
 import pytest
@@ -9,7 +8,6 @@ from data import vocab
 from data.tokenization import open_tokenizer
 from runs import checks, model_files, trained_model
 from tests import programs, shared, small_model
-from tests.runs.test_contradictions import raises
 from training import checkpoint_files
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
@@ -57,28 +55,27 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders, log):
   flags = {"bert_config_file": str(folders[1] / "bert_config.json")}
   flags["output_dir"] = str(folders[0])
 
-  def recorded(*given, mark=None, **changes):
+  def recorded(*given, **changes):
     args = programs.arguments("run_pretraining", given, **flags | changes)
-    return checks.vocabulary_flags(args, len(LOWER), mark)
+    return checks.vocabulary(args, [], len(LOWER))
 
   unknown = {"vocab_file": None, "do_lower_case": None}
-  assert recorded() == unknown
+  assert recorded() == (None, unknown)
   assert f"copy it into {folders[0]} to query" in log.text
   vocab.save(LOWER, folders[1] / "vocab.txt")
   path = str(folders[1] / "vocab.txt")
-  assert recorded() == {"vocab_file": path, "do_lower_case": None}
-  assert f"the vocabulary of the model: {path}" in log.text
+  known = {"vocab_file": path, "do_lower_case": None}
+  assert recorded() == (None, known)
   cased = recorded("do_lower_case", do_lower_case=False)
-  assert cased == {"vocab_file": path, "do_lower_case": False}
-  assert recorded(vocab_file="other") == {}
-  # A file with another vocabulary than the records is ignored.
-  assert recorded(mark="other") == unknown
+  assert cased == (None, {"vocab_file": path, "do_lower_case": False})
   mark = open_tokenizer(path).fingerprint
-  assert recorded(mark=mark) == recorded()
-  (folders[0] / "run.json").write_text('[{"flags": {}, "vocabulary": "m"}]')
+  assert recorded(vocab_file=path) == (mark, {})
+  # The mark of the records or the checkpoint decides if a file is the model's.
   shared.touch_checkpoint(folders[0], "a.ckpt")
-  args = programs.arguments("run_pretraining", **flags)
-  assert checks.vocabulary_mark(args, []) == "m"
+  for number, changes in ((mark, known), ("other", unknown)):
+    entry = {"flags": {}, "vocabulary": number}
+    checkpoint_files.append_run(str(folders[0]), entry)
+    assert recorded() == (number, changes)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
 
 def test_the_files_in_the_folder_of_a_run_count_more_than_run_json(folders):
   folder = str(folders[0])
-  message = f"run.json in it names None: copy the file into {re.escape(folder)}"
+  message = "no vocab.txt beside .*run, or where its run.json says: copy the"
   with pytest.raises(FileNotFoundError, match=message):
     model_files.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")
@@ -121,22 +118,6 @@ def test_the_files_in_the_folder_of_a_run_count_more_than_run_json(folders):
   shutil.copy(folders[1] / "bert_config.json", folder)
   vocab.save(LOWER, folders[0] / "vocab.txt")
   check(folders[0], folders[0])
-
-
-def test_the_fingerprint_counts_more_than_a_changed_vocab_file(folders):
-  """The file that run.json names may have become another model's."""
-  right, other = (str(folders[i] / "vocab.txt") for i in (1, 2))
-  vocab.save(LOWER, right)
-  vocab.save(CASED, other)
-  shared.touch_checkpoint(folders[0], "model.ckpt-3")
-  entry = _entry(folders, vocab_file=other)
-  entry["vocabulary"] = open_tokenizer(right).fingerprint
-  checkpoint_files.append_run(str(folders[0]), entry)
-  message = "is not the vocabulary with which"
-  for path, error in ((right, None), (other, message)):
-    args = programs.arguments("run_pretraining", vocab_file=path)
-    with raises(error):
-      model_files.check_vocabulary(args, str(folders[0]))
 
 
 @pytest.mark.parametrize(
