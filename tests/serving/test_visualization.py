@@ -104,12 +104,7 @@ def test_the_page_has_the_norms_of_three_embeddings_and_their_sum():
     np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-5)
 
 
-def test_a_shallow_model_shows_both_encoders_one_after_the_other(
-  every_task, monkeypatch
-):
-  engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
-  text_model = SimpleNamespace(engine=engine)
-  monkeypatch.setattr(savedmodel, "text_model", lambda served: text_model)
+def test_a_shallow_model_shows_both_encoders_one_after_the_other(every_task):
   config = replace(tasks.CONFIG, attention="shallow")
   answers = every_task["classification"].answers
   served = ServedModel(models.classifier(config, 2), answers)

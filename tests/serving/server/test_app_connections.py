@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -108,13 +107,6 @@ def test_connections_beyond_the_limit_get_503(tmp_path):
       for path in ("/healthz", "/readyz"):  # a busy server needs no restart
         assert client.request("GET", path)[0] == 200
     assert client.ask({"instances": ["a"]})[0] == 200
-
-
-def test_the_read_timeout_does_not_limit_the_time_until_an_answer(client):
-  # The answer comes after 1.6 seconds. The read timeout and its grace take 1.2.
-  timer = threading.Timer(1.6, client.version.gate.set)
-  timer.start()
-  assert client.ask(stand_in.GATED)[0] == 200
 
 
 def _wait_until_refused(client):
