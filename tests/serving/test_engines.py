@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from data.features import TOKENS
 from predictor import Predictor
@@ -592,14 +591,10 @@ def test_litert_answers_in_threads_of_a_forked_process(folders):
 
 
 def test_a_served_model_leaves_gpu_memory_to_other_processes(
-  folders, monkeypatch
+  folders, monkeypatch, with_gpu
 ):
   grown = []
-  monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
-  monkeypatch.setattr(
-    tf.config.experimental,
-    "set_memory_growth",
-    lambda gpu, value: grown.append((gpu, value)),
-  )
+  name = "tensorflow.config.experimental.set_memory_growth"
+  monkeypatch.setattr(name, lambda *given: grown.append(given))
   savedmodel.load(f"{folders['tagging']}/saved_model.pb")
-  assert grown == [("gpu", True)]
+  assert grown == [("GPU", True)]

@@ -55,15 +55,11 @@ def test_each_url_answers_get_and_head(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-# Columns: path, document, answer. "half" is TF Serving's half_plus_two.
+# Columns: path, document, answer.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
 toy:predict | {"signature_name": "", "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
-toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
-toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
-toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [2]}
-toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]}]} | {"predictions": [6, 15]}
 """  # noqa: E501
 
 
@@ -128,7 +124,6 @@ HOSTILE = {
   "deep objects": b'{"inputs": ' + b'{"text": ' * 500 + b"1" + b"}" * 501,
   "long number": b'{"instances": [' + b"9" * 5000 + b"]}",
   "half a surrogate as a name": b'{"instances": [{"\\udc00": "a"}]}',
-  "numbers": b'{"signature_name": "pair", "inputs": {"a": [1e999], "b": []}}',
 }
 
 

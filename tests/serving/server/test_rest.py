@@ -69,13 +69,7 @@ WORDS = {"text": Spec("string", 1, takes_words=True)}
 
 def test_a_text_may_be_a_list_of_words():
   texts = [["a", "b"], {"b64": "Y/8="}, []]
-  rows = [{"text": text} for text in texts]
-  for document in (
-    {"instances": texts},
-    {"instances": rows},
-    {"inputs": texts},
-    {"inputs": {"text": texts}},
-  ):
+  for document in ({"instances": texts}, {"inputs": {"text": texts}}):
     assert _read(document, WORDS) == {"text": [["a", "b"], "c\ufffd", []]}
 
 
@@ -120,8 +114,6 @@ def test_an_empty_list_of_texts_is_refused():
     with pytest.raises(RestError, match="list in choices is empty") as e:
       _read(document, specs)
     assert e.value.status == 400
-  assert _read({"inputs": [["a"]]}, specs) == {"choices": [["a"]]}
-  assert rest.read_inputs({"inputs": []}, TEXT) == []
   positions = {"masked_lm_positions": Spec("int32", 2)}
   assert _read({"inputs": [[]]}, positions) == {"masked_lm_positions": [[]]}
 

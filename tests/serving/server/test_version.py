@@ -31,8 +31,6 @@ REFUSED = [
   (_rows(ROW | {"input_ids": [1, -1, 1]}), "the model refuses a row"),
   (_rows(ROW | {"input_ids": [1] * 2}), "the model refuses a row"),
   (_rows({name: [] for name in TOKENS}), "the model refuses a row"),
-  ({"signature_name": "serving_examples", "instances": ["a"]}, "no signature"),
-  ({"instances": [{"text": "a"}]}, "inputs are tokens, and not text"),
 ]
 
 
