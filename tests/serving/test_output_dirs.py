@@ -145,17 +145,18 @@ def _edit(folder, **changes):
 
 def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
   _edit(copy, flags={"vocab_file": "gone/vocab.txt"})
-  with pytest.raises(FileNotFoundError) as error:
-    Predictor(copy)
-  for part in (copy, "/gone/vocab.txt", f"Predictor({copy!r}, vocab_file=...)"):
-    assert part in str(error.value)
-  here = data / "vocab.txt"
-  [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
-  assert answer["num_masks"] == 1
-  _edit(copy, flags={"vocab_file": None})
   # The vocabulary next to the configuration is found.
   [answer] = Predictor(copy)(["a [MASK]"])
   assert answer["num_masks"] == 1
+  _edit(copy, flags={"bert_config_file": "gone/bert_config.json"})
+  with pytest.raises(FileNotFoundError) as error:
+    Predictor(copy)
+  remedy = f"Predictor({copy!r}, bert_config_file=...)"
+  for part in (copy, "/gone/bert_config.json", remedy):
+    assert part in str(error.value)
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  changes = {flag: data / name for flag, name in names.items()}
+  assert Predictor(copy, **changes)(["a [MASK]"]) == [answer]
   _edit(copy, program="run_away")
   with pytest.raises(ValueError, match=r"copy was trained by run_away, not by"):
     Predictor(copy)
