@@ -124,16 +124,6 @@ def _with_gpu(monkeypatch):
   monkeypatch.setattr(savedmodel, "Thread", make)
 
 
-def test_a_gpu_gets_more_rows_per_batch_if_rows_are_short(every_task, with_gpu):
-  gpu = savedmodel.text_model(every_task["masks"]).engine
-  for tokens, number in ((128, 256), (16, 512)):
-    engine = _Sums()
-    engine.max_tokens, engine.max_rows = gpu.max_tokens, gpu.max_rows
-    row = _row(tokens, masked_lm_positions=np.arange(1))
-    list(engine.run([row] * 1024))
-    assert engine.shapes == [(number, tokens)] * (1024 // number)
-
-
 def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   every_task, with_gpu, monkeypatch
 ):
@@ -141,6 +131,7 @@ def test_a_gpu_pads_small_batches_to_the_shapes_of_compiled_programs(
   monkeypatch.setattr(savedmodel, "_SHORTEST", 4)
   model = savedmodel.text_model(every_task["tagging"])
   engine = model.engine
+  assert (engine.max_tokens, engine.max_rows) == (32_768, 512)  # CPU: 1024, 32
   rows = [_row(length) for length in (3, 8, 9, 12)]
   expected = [*engine.run(rows)]
   model.warm_up()
@@ -405,6 +396,7 @@ class _Stub(http.server.BaseHTTPRequestHandler):
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     with contextlib.suppress(OSError):  # the client is gone
       self.send_response(status)
+      self.send_header("Location", "/elsewhere")
       self.end_headers()
       self.wfile.write(content)
 
@@ -482,6 +474,10 @@ def test_a_user_and_a_password_in_the_url_are_sent_and_not_shown(stub):
   stub.answer = lambda *_: (401, b"")
   with pytest.raises(RemoteError, match=f"^{stub.url}: 401, Unauthorized$"):
     RemoteEngine(url)
+  stub.answer = lambda path, _: (404 if path == "/elsewhere" else 302, b"")
+  with pytest.raises(RemoteError, match="404, Not Found"):
+    RemoteEngine(url)
+  assert stub.logins[-2:] == [f"Basic {login}", None]  # none after redirection
 
 
 LATEST = "Servable not found for request: Latest"
