@@ -19,7 +19,6 @@ import bert_packages  # noqa: F401, first: checks that no file hides a package
 
 import json
 import os
-import re
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +26,7 @@ from functools import partial
 from cli import program
 from cli.settings import Settings, common, flag, flags_of, required
 from serving import answers, formats
-from storage import Progress, UserError
+from storage import Progress
 from tasks.open import Predictor
 
 __all__ = ["Predictor"]
@@ -73,24 +72,16 @@ class PredictorSettings(Settings):
     "An ending, for run_swag; repeat the flag.", repeated=True
   )
 
-  @property
-  def texts(self) -> dict[str, str | tuple[str, ...]]:
-    """Texts of the command line by input name; a tuple for --choices."""
-    inputs = [f.name for f in flags_of(type(self)).values() if f.text]
-    return {name: self[name] for name in inputs if self[name]}
-
 
 def main(settings: PredictorSettings) -> None:
   moved = {name: settings[name] for name in ("bert_config_file", "vocab_file")}
   changes = {name: path for name, path in moved.items() if path}
   options = settings.engine, settings.files or None, settings.timeout
   predict = Predictor(settings.model, *options, **changes)
-  if settings.texts:
-    try:
-      rows = iter([answers.check(settings.texts, predict)])
-    except UserError as error:
-      message = re.sub(r"(\w+)=\[\.\.\.\]", r"--\1", str(error))
-      raise UserError(f"the command line: {message}") from None
+  names = [flag.name for flag in flags_of(type(settings)).values() if flag.text]
+  texts = {name: settings[name] for name in names if settings[name]}
+  if texts:
+    rows = iter([answers.check(texts, predict)])
   else:
     rows = answers.read_lines(sys.stdin.buffer, predict)
   progress = Progress("answered", 0, "lines")

@@ -89,32 +89,29 @@ def check_flags(args: ServerSettings) -> None:
         f"--cors_origins: {origin!r} is not an origin: write scheme://host or "
         "scheme://host:port in small letters, without a path, or *"
       )
-  names: dict[str, str] = {}
+  names = set()
   for model in args.model:
-    name, _ = models.split_name(model)
+    name, folder = models.split_name(model)
     if name in names:
       raise UserError(
-        f"--model={names[name]} and --model={model} are both called {name}: "
-        "rename one, as in --model=other=FOLDER"
+        f"two models are called {name}: rename one, as in "
+        f"--model=other={folder}"
       )
-    names[name] = model
-
-
-def listen(host: str, port: int) -> socket.socket:
-  """Opens a listening socket; ValueError if the address cannot be used."""
-  family = socket.AF_INET6 if ":" in host else socket.AF_INET
-  try:
-    return socket.create_server((host, port), family=family, backlog=1024)
-  except OSError as error:
-    raise UserError(
-      f"cannot listen at --host={host} --port={port}: {error.strerror}; name "
-      "another port, 0 for any, or another host"
-    ) from None
+    names.add(name)
 
 
 def main(args: ServerSettings) -> None:
   # Import the rest late: a wrong address should fail fast.
-  address = listen(args.host, args.port)
+  family = socket.AF_INET6 if ":" in args.host else socket.AF_INET
+  try:
+    address = socket.create_server(
+      (args.host, args.port), family=family, backlog=1024
+    )
+  except OSError as error:
+    raise UserError(
+      f"cannot listen at --host={args.host} --port={args.port}: "
+      f"{error.strerror}; name another port, 0 for any, or another host"
+    ) from None
   from serving.server import app, connections
   from serving.server.version import Version
 

@@ -113,14 +113,14 @@ def _restore_pretrained(model_path: str):
 
 def _texts(settings: PageSettings, answers):
   """Maps inputs of the model to texts; UserError for flags that do not fit."""
-  renamed = {x: next(iter(rename({x: ""}, answers.inputs))) for x in _INPUTS}
-  names = {k: name for k, name in renamed.items() if name in answers.inputs}
-  given = [flag for flag in _INPUTS if settings[flag]]
-  texts = {names[flag]: settings[flag] for flag in given if flag in names}
+  given = {name: settings[name] for name in _INPUTS if settings[name]}
+  texts = rename(given, answers.inputs)
   needed = answers.inputs.keys() - answers.optional
-  if len(texts) < len(given) or needed - texts.keys():
-    takes = ", ".join(f"--{flag}" for flag in names)
-    raise UserError(f"the model in {settings.model} takes {takes}")
+  if not needed <= texts.keys() <= answers.inputs.keys():
+    raise UserError(
+      f"the model in {settings.model} takes {', '.join(answers.inputs)}: give "
+      f"the flags for these among --{', --'.join(_INPUTS)}"
+    )
   return texts
 
 

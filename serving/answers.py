@@ -247,8 +247,8 @@ def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
 # --- Files -----------------------------------------------------------------
 
 
-def save(folder: str, answers: Answers, has_task: bool = True) -> None:
-  """Writes tokenizer and labels beside a model; with `has_task`, task.json."""
+def save(folder: str, answers: Answers) -> None:
+  """Writes the task, its settings, tokenizer and labels beside a model."""
   config = answers.config
   config.tokenizer.save(folder)
   if config.labels is not None:
@@ -258,10 +258,8 @@ def save(folder: str, answers: Answers, has_task: bool = True) -> None:
     "model_max_length": config.max_seq_length,
     "vocab_fingerprint": config.tokenizer.fingerprint,
   }
-  content = {_TOKENIZER_FILE: tokenizer}
-  if has_task:
-    content[TASK_FILE] = {"task": answers.task} | answers.settings
-  for name, value in content.items():
+  task = {"task": answers.task} | answers.settings
+  for name, value in {_TOKENIZER_FILE: tokenizer, TASK_FILE: task}.items():
     text = json.dumps(value, indent=2) + "\n"
     files.write_text(os.path.join(folder, name), text)
 

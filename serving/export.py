@@ -7,7 +7,6 @@ serving_default: named answers to raw text; the same as serving_features if the
 """
 
 import contextlib
-import logging as python_logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -139,11 +138,10 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
 
   The folder appears when complete. Raises FileExistsError if files are there.
   """
-  rows = [FORMATS[name] for name in names]
   with new_folder(directory) as folder:
-    for row in rows:
-      row.module.save(folder, served)
-    answers.save(folder, served.answers, any(row.files for row in rows))
+    for name in names:
+      FORMATS[name].module.save(folder, served)
+    answers.save(folder, served.answers)
 
 
 @contextlib.contextmanager
@@ -161,14 +159,3 @@ def new_folder(directory: str) -> Iterator[str]:
     files.remove_folder(unfinished)
     raise
   logging.info("exported to %s", directory)
-
-
-@contextlib.contextmanager
-def no_information():
-  """Hides INFO lines, because TensorFlow logs one for each saved name."""
-  before = python_logging.root.manager.disable
-  python_logging.disable(python_logging.INFO)
-  try:
-    yield
-  finally:
-    python_logging.disable(before)

@@ -19,13 +19,6 @@ class RemoteError(OSError):
   """A server does not answer, or answers with an error."""
 
 
-class _NoRedirection(urllib.request.HTTPRedirectHandler):
-  """Makes a redirection an error: it would lose the body and the password."""
-
-  def redirect_request(self, *_):
-    return None
-
-
 class RemoteEngine(Batches):
   """A model at a URL of TF Serving; the URL may end in /versions/N.
 
@@ -35,7 +28,6 @@ class RemoteEngine(Batches):
 
   def __init__(self, url: str, timeout: float = 30.0):
     self._timeout, self._login = timeout, ""
-    self._open = urllib.request.build_opener(_NoRedirection).open
     url = url.removesuffix(":predict").rstrip("/")
     parts = urllib.parse.urlsplit(url)
     login, _, host = parts.netloc.rpartition("@")
@@ -68,10 +60,11 @@ class RemoteEngine(Batches):
 
   def _fetch(self, path, body=None):
     request = urllib.request.Request(self.url + path, body)
-    if self._login:
-      request.add_header("Authorization", f"Basic {self._login}")
+    if self._login:  # not for another host, if the server redirects
+      login = f"Basic {self._login}"
+      request.add_unredirected_header("Authorization", login)
     try:
-      with self._open(request, timeout=self._timeout) as response:
+      with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.load(response)
     except urllib.error.HTTPError as error:
       text = error.read().decode("utf-8", "replace")
@@ -80,8 +73,6 @@ class RemoteEngine(Batches):
       message = first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self.url}: {message}") from None
-      if target := error.headers["Location"]:
-        message = f"give the URL to which this one redirects: {target}"
       raise RemoteError(f"{self.url}: {error.code}, {message}") from None
     except TimeoutError:
       limit = f"{self._timeout:g} s: raise {setting('timeout')}"

@@ -55,16 +55,13 @@ def write_table(path: str, judged: Sequence[Judged]) -> None:
   inputs = list(judged[0].texts) if judged else []
   lines = [["id", *inputs, "label", "prediction", "probability", "is_right"]]
   for number, one in enumerate(judged):
-    cells = [*map(one.texts.get, inputs), one.label, one.prediction]
+    cells = [f"{number}"]
+    for value in (*map(one.texts.get, inputs), one.label, one.prediction):
+      parts = [value or ""] if isinstance(value, str | None) else value
+      cells.append(" ".join(" ".join(map(str, parts)).split()))
     is_right = "" if one.is_right is None else f"{one.is_right:d}"
-    numbers = f"{one.probability:.4f}", is_right
-    lines.append([f"{number}", *map(_plain, cells), *numbers])
+    lines.append([*cells, f"{one.probability:.4f}", is_right])
   files.write_text(path, "".join("\t".join(line) + "\n" for line in lines))
-
-
-def _plain(value) -> str:
-  parts = [value or ""] if isinstance(value, str | None) else value
-  return " ".join(" ".join(map(str, parts)).split())
 
 
 def write(

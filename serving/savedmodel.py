@@ -1,7 +1,6 @@
 """Writes SavedModels, and runs SavedModels with TensorFlow."""
 
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import product
@@ -107,10 +106,7 @@ class TensorFlowEngine(Batches):
 
 
 def load(path: str) -> TensorFlowEngine:
-  """Loads the folder around saved_model.pb.
-
-  Raises UserError for a damaged folder, or one without SIGNATURE.
-  """
+  """Loads the folder around saved_model.pb; UserError if it is damaged."""
   check_process()
   import tensorflow as tf  # noqa: PLC0415
 
@@ -124,10 +120,6 @@ def load(path: str) -> TensorFlowEngine:
   except Exception as error:  # of many types
     text = f"{folder} is damaged, export it again: {first_line(str(error))}"
     raise UserError(text) from error
-  if SIGNATURE not in model.signatures:
-    raise UserError(
-      f"{folder} has no signature {SIGNATURE}: name an export of this project"
-    )
   return TensorFlowEngine(model.signatures[SIGNATURE], model)
 
 
@@ -146,27 +138,20 @@ def save(folder: str, served) -> None:
   from serving import export  # noqa: PLC0415
 
   exported = export.Exported(served)
-  with export.no_information():
-    tf.saved_model.save(exported, folder, exported.functions)
+  verbosity = logging.get_verbosity()
+  logging.set_verbosity(logging.WARNING)  # not a line for each saved name
+  tf.saved_model.save(exported, folder, exported.functions)
+  logging.set_verbosity(verbosity)
   default = exported.functions["serving_default"]
-  inputs = {}
+  log = tfrecord.message("PredictionLog")
+  request = log.predict_log.request
+  request.spec.signature_name = "serving_default"
   for name, spec in default.structured_input_signature[1].items():
     # One text, one list with a text, or one row of eight tokens.
     ones = [1] * spec.shape.rank
     is_text = spec.dtype == tf.string
     value = tf.fill(ones, ".") if is_text else tf.ones([*ones[1:], 8], tf.int32)
-    inputs[name] = tf.make_tensor_proto(value).SerializeToString()
+    tensor = tf.make_tensor_proto(value)
+    request.inputs.add(name=name, tensor=tensor.SerializeToString())
   with files.open_for_writing(os.path.join(folder, WARM_UP_FILE)) as file:
-    file.write(tfrecord.frame(prediction_log(inputs)))
-
-
-def prediction_log(inputs: Mapping[str, bytes]) -> bytes:
-  """Serializes a PredictionLog for TF Serving's WARM_UP_FILE.
-
-  The log has a `serving_default` request. `inputs` are serialized TensorProtos.
-  """
-  log = tfrecord.message("PredictionLog")
-  log.predict_log.request.spec.signature_name = "serving_default"
-  for name, tensor in inputs.items():
-    log.predict_log.request.inputs.add(name=name, tensor=tensor)
-  return log.SerializeToString()
+    file.write(tfrecord.frame(log.SerializeToString()))

@@ -74,7 +74,8 @@ class LiteRtEngine(Engine):
         self._idle.release()
       yield from results
       return
-    waiting = map(self._submit, chain(first, rows))
+    submit = partial(self._pool.submit, self._run_in_thread)
+    waiting = map(submit, chain(first, rows))
     # Submit a few rows at a time, so that other requests can come between.
     running = deque(islice(waiting, 4 * self._num_workers))
     while running:
@@ -82,12 +83,9 @@ class LiteRtEngine(Engine):
       running.extend(islice(waiting, 1))
       yield result
 
-  def _submit(self, row):
+  def _run_in_thread(self, row):
     with self._count:
       self._num_running += 1
-    return self._pool.submit(self._run_in_thread, row)
-
-  def _run_in_thread(self, row):
     try:
       if self._num_workers == 1:
         with self._idle:
@@ -177,7 +175,7 @@ def save(folder: str, served) -> None:
     if "float16" in name:
       converter.target_spec.supported_types = [tf.float16]
     try:
-      with export.no_information(), no_stderr():
+      with no_stderr():
         content = converter.convert()
     except Exception as error:  # its class is not public
       raise UserError(

@@ -25,7 +25,7 @@ def test_two_models_with_the_same_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
     (tmp_path / name).mkdir(parents=True)
   flags = f"--model={tmp_path}/a --model={tmp_path}/b/a"
-  _check_mistake(flags, "are both called a: rename one, as in")
+  _check_mistake(flags, "two models are called a: rename one, as in")
 
 
 def test_an_address_in_use_is_reported(tmp_path):
@@ -49,12 +49,12 @@ FLAGS = """--engine=litert_float16 --max_queue_size=2 --poll_seconds=0
 
 def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   folder = folders["tagging"]
-  for name in ("m/1", "slow/1"):
-    (tmp_path / name).mkdir(parents=True)
+  (tmp_path / "m/1").mkdir(parents=True)
   for number in (2, 3):
     (tmp_path / f"m/{number}").symlink_to(folder)
-  (tmp_path / "slow/1/model_float16.tflite").touch()
-  os.mkfifo(tmp_path / "slow/1/task.json")  # this model is never loaded
+  (tmp_path / "slow").mkdir()
+  (tmp_path / "slow/model_float16.tflite").touch()
+  os.mkfifo(tmp_path / "slow/task.json")  # this model is never loaded
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
@@ -69,7 +69,7 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
     *FLAGS.split(),
   )
   resource.setrlimit(files, limits)
-  assert resource.prlimit(program.pid, files) == (limits[1], limits[1])
+  assert resource.prlimit(program.pid, files)[0] == limits[1]
   program.send_signal(signal.SIGHUP)
   server, texts = Client(port), ["ab c", "d"]
   _, answer = server.ask({"instances": texts}, client.PATH)

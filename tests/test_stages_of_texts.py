@@ -69,7 +69,7 @@ def test_visualize_gives_each_text_the_name_of_a_model_input(
   args = programs.arguments("visualize", model="m", **flags)
   texts = stages.program("visualize")._texts
   if expected is None:
-    with pytest.raises(ValueError, match="the model in m takes --"):
+    with pytest.raises(ValueError, match="the model in m takes "):
       texts(args, answers)
   else:
     assert texts(args, answers) == expected

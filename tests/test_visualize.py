@@ -56,7 +56,7 @@ def test_the_program_writes_a_page(html):
   assert sum(data["sequences"][0]["segments"]) == 3  # the pair: 하, a and [SEP]
 
 
-def test_an_encoder_without_heads_has_a_page(folder, tmp_path):
+def test_an_encoder_without_heads_has_a_page(tmp_path):
   path = tmp_path / "page.html"
   model = _write(tmp_path, models.encoder) / "a.ckpt"
   programs.run("visualize", model=model, text="a b", output_file=path)
@@ -134,12 +134,7 @@ def test_the_page_works_without_network(html, tmp_path):
     assert "gradient times input" in text and "It is not a cause" in text
     token = page.run("byId('token').textContent")
     assert token.startswith("[MASK] (3) attends")
-    row = "[...current.tokens.keys()].map((key) => probability(3, key))"
-    assert sum(page.run(row)) == pytest.approx(1, abs=0.03)
-    means = page.run(
-      "[0, 1, 2].map((i) => { chooseHead(1, i); return probability(3, 2); })"
-    )
-    assert means[2] == pytest.approx((means[0] + means[1]) / 2, abs=0.003)
+    page.run("chooseHead(1, 2)")
     name = page.run("byId('head-name').textContent")
     assert name == "Layer 1, mean of heads"
 
@@ -169,10 +164,3 @@ def test_the_matrix_labels_every_second_token_of_a_long_text(tmp_path):
     page.run("labeled.length = 0, showToken(7)")
     # A chosen token always has a label, and hides labels that would overlap.
     assert page.run("labeled.filter((i) => 5 < i && i < 9)") == [7]
-    page.run(
-      "byId('matrix').dispatchEvent(new MouseEvent('mousemove', {clientX:"
-      " byId('matrix').getBoundingClientRect().x + margin + 1, clientY:"
-      " byId('matrix').getBoundingClientRect().y + margin + 1}))"
-    )
-    title = page.run("byId('matrix').title")
-    assert title.startswith("[CLS] (0) attends to [CLS] (0)")

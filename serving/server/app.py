@@ -1,14 +1,10 @@
 """The server as an ASGI application: URLs, request limits and metrics."""
 
 import asyncio
-import contextlib
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -20,15 +16,12 @@ from prometheus_client import Counter, Gauge, Histogram
 from serving.answers import SCRIPT, STYLE
 from serving.server import RestError, Settings, rest
 from serving.server.models import NOT_LOADED, Model
-from serving.server.version import Closed, QueueFull
 from storage import setting
 
 _URL = re.compile(
   r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,18}))?(?:(:predict)|(/metadata))?",
   re.IGNORECASE,
 )
-# A thread writes outputs of more values.
-_LARGE = 1 << 15
 _HERE = Path(__file__).parent
 _PAGE_TYPES = {".html": "html", ".css": "css", ".js": "javascript"}
 _PAGE_HEADERS = {
@@ -40,10 +33,7 @@ _PAGE_HEADERS = {
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 _PREFLIGHT = "access-control-allow-methods"
 
-# Bucket bounds of the histograms.
-_SECONDS = (
-  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
-)  # fmt: skip
+# Bucket bounds of the histogram of texts.
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -66,7 +56,7 @@ class Metrics:
     base = {"namespace": "serving", "registry": self._registry}
     model = {"labelnames": ["model"], **base}
     self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
-    self.seconds = Histogram("seconds", "Latency.", buckets=_SECONDS, **model)
+    self.seconds = Histogram("seconds", "Latency.", **model)
     name, text = "batch_texts", "Texts of a call."
     self.batch_texts = Histogram(name, text, buckets=_TEXTS, **model)
     self._queue = Gauge("queue_texts", "Texts that wait.", **model)
@@ -103,12 +93,10 @@ class App:
     cors = _cors_headers(scope, self._settings.cors_origins)
     if _PREFLIGHT in cors:
       response = Response(200, b"", {})
-    elif not (get := self._get.get(scope["path"])):
-      response = await self._v1({**scope, "model": ""}, receive)
-    elif scope["method"] in ("GET", "HEAD"):
+    elif get := self._get.get(scope["path"]):
       response = get()
     else:
-      response = _of_json({"error": "Method Not Allowed"}, 405)
+      response = await self._v1({**scope, "model": ""}, receive)
     status, body, headers = response
     headers = headers | cors | {"content-length": str(len(body))}
     pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -201,18 +189,13 @@ class App:
 
   async def _predict(self, model, number, body, receive):
     document = rest.parse(body)
-    outputs = None
-    while outputs is None:
-      loaded = model.find(number)[1]
-      signature = document.get("signature_name") or "serving_default"
-      if not (specs := loaded.specs.get(signature)):
-        raise RestError(f'the model has no signature "{signature[:200]}"')
-      examples = rest.read_inputs(document, specs)
-      with contextlib.suppress(Closed):  # `poll` unloaded this version
-        outputs = await self._run(loaded, signature, examples, receive)
-    write = partial(rest.write_outputs, outputs, "instances" in document)
-    is_large = rest.num_values(outputs) >= _LARGE
-    content = await asyncio.to_thread(write) if is_large else write()
+    loaded = model.find(number)[1]
+    signature = str(document.get("signature_name") or "serving_default")
+    if not (specs := loaded.specs.get(signature)):
+      raise RestError(f'the model has no signature "{signature[:200]}"')
+    examples = rest.read_inputs(document, specs)
+    outputs = await self._run(loaded, signature, examples, receive)
+    content = rest.write_outputs(outputs, "instances" in document)
     return Response(200, content, {"content-type": "application/json"})
 
   async def _read(self, receive) -> bytes:
@@ -252,10 +235,6 @@ class App:
       if not is_gone.done():
         raise
       raise RestError("client closed request", 499) from None
-    except QueueFull:
-      message = f"the queue is full ({setting('max_queue_size', limit)})"
-      logging.log_every_n_seconds(logging.WARNING, message, 60)
-      raise RestError(f"{message}: try again later", 503) from None
     except TimeoutError:  # cancels the request
       flag = setting("request_timeout")
       message = f"the answer did not come in time ({flag})"
@@ -314,5 +293,4 @@ def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
   now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
   request = f"{scope['method']} {path} HTTP/{scope['http_version']}"
   line = f'{client} - - [{now}] "{request}" {status} {size} {1e3 * seconds:.1f}'
-  with contextlib.suppress(OSError):
-    os.write(sys.stdout.fileno(), f"{line}\n".encode())
+  print(line, flush=True)

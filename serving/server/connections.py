@@ -43,12 +43,8 @@ class _Protocol(H11Protocol):
     super().data_received(data)
     self._watch()
 
-  def connection_lost(self, exc):
-    self._watch(is_complete=True)
-    super().connection_lost(exc)
-
-  def _watch(self, is_complete=False):
-    if is_complete or self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+  def _watch(self):
+    if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
       if self._deadline:
         self._deadline.cancel()
       self._deadline = None

@@ -81,7 +81,7 @@ class Model:
     if number in versions:
       return number, versions[number]
     names = {s for n, (s, _) in states.items() if number in (None, n)}
-    if not states or names & {"START", "LOADING"}:
+    if not states or "LOADING" in names:
       raise RestError(f"model {self.name} is loading: try again later", 503)
     if number is None:
       raise RestError(f"model {self.name} {NOT_LOADED}", 503)
@@ -94,9 +94,6 @@ class Model:
       message = f"{self.name}: {first_line(str(error))}"
       logging.log_every_n_seconds(logging.ERROR, message, 60)
       return
-    for number in {*self._retry} - {*folders}:  # broken versions that are gone
-      del self._retry[number]
-      self.states = {n: s for n, s in self.states.items() if n != number}
     # An older version takes the place of one that cannot be loaded.
     newest: list[int] = []
     for number in sorted(folders, reverse=True):
@@ -144,10 +141,6 @@ class Model:
 def polled(models: Iterable[Model], seconds: float) -> Iterator[Thread]:
   """Yields a thread that polls models every `seconds`; 0: it polls once."""
   stopped = Event()
-  for model in models:
-    with contextlib.suppress(OSError):  # `poll` logs it
-      numbers = sorted(find_versions(model.folder))[-model.num_versions :]
-      model.states = dict.fromkeys(numbers, ("START", "")) | model.states
 
   def poll():
     while not stopped.is_set():

@@ -25,8 +25,6 @@ def parse(body: bytes) -> dict:
     raise RestError(f"JSON Parse error: {str(error)[:200]}") from None
   if not isinstance(document, dict):
     raise RestError(f"a request is a JSON object, not {reprlib.repr(document)}")
-  if not isinstance(document.get("signature_name"), str | None):
-    raise RestError('"signature_name" has to be a text')
   return document
 
 
@@ -130,12 +128,3 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
     value = {name: [row[name] for row in rows] for name in names}
   key = "predictions" if by_rows else "outputs"
   return json.dumps({key: value}, ensure_ascii=False).encode()
-
-
-def num_values(value: object) -> int:
-  """Estimates the number of values in nested lists, arrays and dicts."""
-  if isinstance(value, dict):
-    return sum(map(num_values, value.values()))
-  if isinstance(value, list):
-    return len(value) * num_values(value[0]) if value else 0
-  return getattr(value, "size", 1)

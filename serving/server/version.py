@@ -16,7 +16,7 @@ from prometheus_client import Histogram
 from serving.answers import SIGNATURE, TextModel
 from serving.engines import num_cores
 from serving.server import RestError
-from storage import UserError
+from storage import UserError, setting
 
 # Maps a list of examples to their answers, in order.
 Function = Callable[[Sequence[Any]], Iterable[Any]]
@@ -127,14 +127,6 @@ def _describe(value):
 # --- Workers ---------------------------------------------------------------
 
 
-class QueueFull(Exception):
-  """The queue has no room for a request."""
-
-
-class Closed(Exception):
-  """The workers take no more requests."""
-
-
 @dataclass(eq=False)
 class _Request:
   """Examples that wait for answers."""
@@ -173,18 +165,22 @@ class Workers:
       return sum(len(request.examples) for request in new)
 
   def submit(self, function: Function, examples: Sequence[Any]) -> Future:
-    """Queues a request, returns its Future. Raises QueueFull or Closed."""
+    """Queues a request, returns its Future; RestError if the queue is full."""
     request = _Request(function, examples)
     with self._changed:
-      if self._is_closed:
-        raise Closed
       if self.queued + len(examples) > self._capacity:
-        raise QueueFull
+        flag = setting("max_queue_size", self._capacity)
+        message = f"the queue is full ({flag})"
+        logging.log_every_n_seconds(logging.WARNING, message, 60)
+        raise RestError(f"{message}: try again later", 503)
       self._waiting.append(request)
       self._changed.notify()
+      if self._is_closed:  # after the request has found this version
+        threading.Thread(target=self._work, daemon=True).start()
     return request.future
 
   def close(self) -> None:
+    """Ends the threads after the answers to all requests."""
     with self._changed:
       self._is_closed = True
       self._changed.notify_all()

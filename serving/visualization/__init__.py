@@ -6,7 +6,6 @@ The page loads nothing, and shows texts as plain text.
 import base64
 import zlib
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import NamedTuple
 
 import keras
@@ -14,7 +13,6 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
 from modeling.models import ENCODER_INPUTS, Ensemble
@@ -62,19 +60,10 @@ class Internals(NamedTuple):
 
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
-  """Encodes texts; raises UserError if there is no word, or no page for them.
-
-  Warns if many words become [UNK], for example in a decomposed (NFD) text.
-  """
+  """Encodes texts; UserError if they have no word, or the model no page."""
   if isinstance(served.model, Ensemble):
     raise UserError("an ensemble has no page: name one of its models")
-  answers = served.answers
-  tokenizer = answers.config.tokenizer
-  special = tokenizer.special
-  lists = ([text] if isinstance(text, str) else text for text in texts.values())
-  words = (t.replace(special.mask, " ") for t in chain.from_iterable(lists))
-  vocab_checks.warn_of_texts(words, tokenizer, "the texts")
-  encoded = answers.encode(texts)
+  encoded = served.answers.encode(texts)
   if not encoded.rows:
     raise UserError("there is no word in the text")
   tokens = encoded.rows[0]["input_ids"].shape[-1]

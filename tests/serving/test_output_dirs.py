@@ -23,13 +23,8 @@ INPUTS = {
   "ner": {"tokens": TEXTS},
   "swag": {"sent1": TEXTS, "sent2": TEXTS[::-1], "choices": ENDINGS},
   "pretraining": {"text": [f"{text} [MASK] a" for text in TEXTS]},
-  "shallow": {"text": TEXTS},
 }
 # The program of each folder, and its flags; {0} is the folder of the data.
-CAUSAL = """run_pretraining --input_file={0}/records --num_train_steps=2
---max_predictions_per_seq=2 --num_warmup_steps=0 --nospecial_tokens
---objective="""
-SIDES = ("left_to_right", "right_to_left")
 COMMANDS = {
   "classifier": """run_classifier --task_name=tsv --data_dir={0}
     --text_a_column=one --text_b_column=two --label_column=which
@@ -43,11 +38,6 @@ COMMANDS = {
   "swag": "run_swag --train_file={0}/swag.csv --dtype=bfloat16",
   "pretraining": """run_pretraining --input_file={0}/records
     --num_train_steps=2 --max_predictions_per_seq=2 --num_warmup_steps=0""",
-  "shallow": """run_classifier --task_name=tsv --data_dir={0}
-    --text_a_column=one --label_column=which --attention=shallow --add_bilstm
-    --init_checkpoint={0}/left_to_right,{0}/right_to_left
-    --num_train_epochs=1""",
-  **{side: f"{CAUSAL}{side}" for side in SIDES},
 }
 QUICK = ("pretraining",)  # the other tests are slow
 
@@ -86,44 +76,36 @@ def _data(tmp_path_factory):
   return folder
 
 
-def _model_flags(folder):
-  """Returns export flags, with paths relative to the programs' folder."""
-  path = os.path.relpath(folder, programs.ROOT)
-  files = {"bert_config_file": f"{path}/bert_config.json"}
-  files["vocab_file"] = f"{path}/vocab.txt"
-  return files | {"max_seq_length": T, "do_export": True}
-
-
 @pytest.fixture(name="train", scope="module")
 def _train(data):
-  """Returns a function that trains and exports each program once."""
+  """Returns a function that trains and exports with a program once."""
 
-  def train(*names):
-    for name in names:
-      if not (data / name).exists():
-        program, *words = COMMANDS[name].format(data).split()
-        flags = {"train_batch_size": 4, "learning_rate": 0.01, "seed": 3}
-        flags |= {"do_train": True, "output_dir": data / name}
-        flags |= {"export_dir": data / name / "export"} | _model_flags(data)
-        flags["do_export"] = name not in SIDES
-        log = programs.run(program, *words, **flags)
-        assert ("exported to" in log) == flags["do_export"]
-    return data
+  def train(name):
+    if not (data / name).exists():
+      program, *words = COMMANDS[name].format(data).split()
+      flags = {"train_batch_size": 4, "learning_rate": 0.01, "seed": 3}
+      flags |= {"do_train": True, "output_dir": data / name}
+      flags |= {"do_export": True, "export_dir": data / name / "export"}
+      path = os.path.relpath(data, programs.ROOT)
+      flags |= {"bert_config_file": f"{path}/bert_config.json"}
+      flags |= {"vocab_file": f"{path}/vocab.txt", "max_seq_length": T}
+      assert "exported to" in programs.run(program, *words, **flags)
+    return data / name
 
   return train
 
 
 @pytest.mark.parametrize("name", tasks.slow_but(QUICK, INPUTS))
 def test_predictor_answers_alike_for_an_output_folder_and_its_export(
-  train, tmp_path, monkeypatch, name
+  data, train, tmp_path, monkeypatch, name
 ):
-  folder = train(*(SIDES if name == "shallow" else ()), name) / name
+  folder = train(name)
   monkeypatch.chdir(tmp_path)  # the run's relative paths no longer resolve
   policy = keras.config.dtype_policy()
   trained = Predictor(str(folder))
   assert keras.config.dtype_policy() == policy
   exported = Predictor(str(folder / "export"), "savedmodel")
-  config = json.loads((train() / "bert_config.json").read_text())
+  config = json.loads((data / "bert_config.json").read_text())
   other = config | {"num_attention_heads": 2 * config["num_attention_heads"]}
   (tmp_path / "other.json").write_text(json.dumps(other))
   with pytest.raises(UserError, match="has num_attention_heads"):
@@ -135,18 +117,12 @@ def test_predictor_answers_alike_for_an_output_folder_and_its_export(
       tasks.assert_same(*answers)
 
 
-def test_the_objective_left_to_right_sets_the_attention(train):
-  folder = train("left_to_right")
-  [start] = json.loads((folder / "left_to_right/run.json").read_text())
-  assert start["flags"]["attention"] == "left_to_right"
-
-
 @pytest.fixture(name="copy")
 def _copy(train, tmp_path):
   """A copy of a pre-training folder without the export."""
-  source = train("pretraining") / "pretraining"
   ignore = shutil.ignore_patterns("export")
-  return str(shutil.copytree(source, tmp_path / "copy", ignore=ignore))
+  copy = tmp_path / "copy"
+  return str(shutil.copytree(train("pretraining"), copy, ignore=ignore))
 
 
 def test_predictor_may_override_some_settings_of_a_folder(copy):
@@ -169,19 +145,18 @@ def _edit(folder, **changes):
 
 def test_an_error_names_a_missing_file_and_the_remedy(data, copy):
   _edit(copy, flags={"vocab_file": "gone/vocab.txt"})
-  with pytest.raises(FileNotFoundError) as error:
-    Predictor(copy)
-  for part in (copy, "/gone/vocab.txt", f"Predictor({copy!r}, vocab_file=...)"):
-    assert part in str(error.value)
-  here = data / "vocab.txt"
-  [answer] = Predictor(copy, vocab_file=here)(["a [MASK]"])
-  assert answer["num_masks"] == 1
-  _edit(copy, flags={"vocab_file": None})
   # The vocabulary next to the configuration is found.
   [answer] = Predictor(copy)(["a [MASK]"])
   assert answer["num_masks"] == 1
-  with pytest.raises(ValueError, match="=left_to_right cannot fill masks"):
-    Predictor(copy, vocab_file=here, objective="left_to_right")
+  _edit(copy, flags={"bert_config_file": "gone/bert_config.json"})
+  with pytest.raises(FileNotFoundError) as error:
+    Predictor(copy)
+  remedy = f"Predictor({copy!r}, bert_config_file=...)"
+  for part in (copy, "/gone/bert_config.json", remedy):
+    assert part in str(error.value)
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  changes = {flag: data / name for flag, name in names.items()}
+  assert Predictor(copy, **changes)(["a [MASK]"]) == [answer]
   _edit(copy, program="run_away")
   with pytest.raises(ValueError, match=r"copy was trained by run_away, not by"):
     Predictor(copy)

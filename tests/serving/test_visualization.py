@@ -5,7 +5,6 @@ import json
 import re
 import zlib
 from dataclasses import replace
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 from modeling import models
 from serving import savedmodel, visualization
 from serving.export import ServedModel
-from serving.visualization import Internals, Sequence
 from storage import UserError
 from tasks.pretraining import answers as pretraining
 from tests.serving import stand_in, tasks
@@ -104,12 +102,7 @@ def test_the_page_has_the_norms_of_three_embeddings_and_their_sum():
     np.testing.assert_allclose(sequence.values[name], expected, rtol=1e-5)
 
 
-def test_a_shallow_model_shows_both_encoders_one_after_the_other(
-  every_task, monkeypatch
-):
-  engine = SimpleNamespace(run=lambda rows: [{"logits": np.zeros(2)}])
-  text_model = SimpleNamespace(engine=engine)
-  monkeypatch.setattr(savedmodel, "text_model", lambda served: text_model)
+def test_a_shallow_model_shows_both_encoders_one_after_the_other(every_task):
   config = replace(tasks.CONFIG, attention="shallow")
   answers = every_task["classification"].answers
   served = ServedModel(models.classifier(config, 2), answers)
@@ -230,44 +223,29 @@ def _data(html):
   return json.loads(text)
 
 
-def _render(attention, text="a"):
-  """Renders a page for an attention array [N, A, T, T]."""
-  count, config = attention.shape[-1], tasks.text_config()
-  ids = np.resize([*config.tokenizer.vocab.values()], count)
-  values = {"token": np.full(count, 1.5)}
-  sequence = Sequence(ids, ids * 0, count - 1, attention, values)
-  layers = [(str(i), "bidirectional") for i in range(len(attention))]
-  result = Internals({}, layers, [sequence], {}, None)
-  layer = SimpleNamespace(config=tasks.CONFIG)
-  served = SimpleNamespace(
-    answers=SimpleNamespace(config=config, task="none"),
-    model=SimpleNamespace(get_layer=lambda name: layer),
-  )
-  return visualization.render(served, result, {"text": text}, text)
-
-
 def test_a_page_has_the_numbers_of_attention_but_no_html_of_the_text():
-  attention = np.random.default_rng(1).random((2, 3, 5, 5)).astype("float32")
-  html = _render(attention, EVIL)
+  served, texts = _served(), {"text": f"{EVIL} [MASK]"}
+  result = _read(served, texts)
+  html = visualization.render(served, result, texts, EVIL)
   assert EVIL not in html and html.count("</script>") == 2
   assert not re.search("http(?!-equiv|://www.w3.org/2000/svg)", html)
   data = _data(html)
-  assert data["texts"]["text"] == data["facts"]["model"] == EVIL
-  packed = base64.b64decode(data["sequences"][0]["attention"])
-  shown = np.frombuffer(zlib.decompress(packed), np.uint8) / 255
-  means = attention.mean(1, keepdims=True)
-  expected = np.concatenate([attention, means], 1).ravel()
-  np.testing.assert_allclose(shown, expected, atol=0.5 / 255 + 1e-6)
+  assert data["texts"] == texts
   assert data["facts"] == {
     "model": EVIL,
-    "task": "none",
-    "layers": 1,
+    "task": "pretraining",
+    "layers": 2,
     "heads": 2,
     "hidden size": 8,
     "vocabulary": str(len(stand_in.WORDS)),
     "attention": "bidirectional",
   }
-  [sequence] = data["sequences"]
-  assert sequence["tokens"] == list(stand_in.WORDS[:5])
-  assert (sequence["length"], sequence["heads"]) == (4, 4)  # 3 heads, the mean
-  assert sequence["token"] == [1.5] * 5
+  [shown], [sequence] = data["sequences"], result.sequences
+  assert (shown["length"], shown["heads"]) == (sequence.length, 3)  # the mean
+  assert shown["tokens"][0 :: len(shown["tokens"]) - 1] == ["[CLS]", "[SEP]"]
+  np.testing.assert_allclose(shown["sum"], sequence.values["sum"], rtol=1e-3)
+  packed = base64.b64decode(shown["attention"])
+  values = np.frombuffer(zlib.decompress(packed), np.uint8) / 255
+  means = sequence.attention.mean(1, keepdims=True)
+  expected = np.concatenate([sequence.attention, means], 1).ravel()
+  np.testing.assert_allclose(values, expected, atol=0.5 / 255 + 1e-6)

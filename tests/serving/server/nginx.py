@@ -63,10 +63,10 @@ def free_port():
 
 
 class Proxy:
-  """A running nginx: TLS at `port`, HTTP at `plain_port`, user ann:secret."""
+  """A running nginx: TLS at `port`, user ann:secret."""
 
   def __init__(self, folder):
-    self.port, self.plain_port = free_port(), free_port()
+    self.port = free_port()
     self._context = ssl.create_default_context(cafile=folder / "bert.crt")
 
   def request(self, method, path, body=None, user="ann:secret", **headers):
@@ -110,7 +110,7 @@ def running(folder, ports):
     ("127.0.0.1:8501 ", f"127.0.0.1:{ports[0]} "),
     ("127.0.0.1:8502 ", f"127.0.0.1:{ports[1]} "),
     ("listen 443 ", f"listen 127.0.0.1:{proxy.port} "),
-    ("listen 80;", f"listen 127.0.0.1:{proxy.plain_port};"),
+    ("listen 80;", f"listen 127.0.0.1:{free_port()};"),
     ("/etc/ssl/bert.", f"{folder}/bert."),
     ("/etc/nginx/bert.passwords", f"{folder}/bert.passwords"),
   ):

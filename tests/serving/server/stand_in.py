@@ -39,12 +39,8 @@ class Version:
   def __init__(self, folder="", settings=SETTINGS):
     self.folder = folder
     self.gate, self.started = threading.Event(), threading.Event()
-    number, pair = Spec("int32", 1), Spec("int32", 2)
     signatures = {
       "serving_default": ({"text": TEXT}, _echo),
-      "half": ({"x": number}, lambda x: {"y": x / 2 + 2}),
-      "pair": ({"a": number, "b": pair}, lambda a, b: {"sum": a + sum(b)}),
-      "bytes": ({"image": TEXT}, lambda image: {"size": len(image)}),
       "gated": ({"text": TEXT}, self._wait),
       "broken": ({"text": TEXT}, lambda text: 1 / 0),
     }

@@ -1,7 +1,6 @@
 """Answers of each URL, with all fields of TF Serving's documentation."""
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -33,7 +32,6 @@ METADATA = {
 GET_ERRORS = """
 /v1/models/toy/versions/8 | 404 | Could not find version 8 of model toy
 /v1/models/none | 404 | Could not find any versions of model none
-/v1/models/none/versions/7 | 404 | Could not find any versions of model none
 /v1/models/none/metadata | 404 | Could not find any versions of model none
 /v1/models/toy/labels/stable | 400 | Malformed request: GET /v1/models/toy/labels/stable
 /v1/models/toy/versions/8/metadata | 404 | model toy has no version 8
@@ -57,15 +55,11 @@ def test_each_url_answers_get_and_head(client):
     assert client.get(path) == (int(status), {"error": message})
 
 
-# Columns: path, document, answer. "half" is TF Serving's half_plus_two.
+# Columns: path, document, answer.
 ANSWERS = """
 toy:predict | {"instances": ["ab", "c"]} | {"predictions": [{"length": 2, "text": "ab"}, {"length": 1, "text": "c"}]}
 toy/versions/7:PREDICT | {"inputs": ["ab", "c"]} | {"outputs": {"length": [2, 1], "text": ["ab", "c"]}}
 toy:predict | {"signature_name": "", "inputs": ["ab"]} | {"outputs": {"length": [2], "text": ["ab"]}}
-toy:predict | {"signature_name": "half", "instances": [1, 2, 5]} | {"predictions": [2.5, 3.0, 4.5]}
-toy:predict | {"signature_name": "half", "inputs": {"x": [1]}} | {"outputs": [2.5]}
-toy:predict | {"signature_name": "bytes", "instances": [{"image": {"b64": "//8="}}]} | {"predictions": [2]}
-toy:predict | {"signature_name": "pair", "instances": [{"a": 1, "b": [2, 3]}, {"a": 4, "b": [5, 6]}]} | {"predictions": [6, 15]}
 """  # noqa: E501
 
 
@@ -80,9 +74,8 @@ def test_each_predict_url_and_body_has_the_expected_answer(client, case):
 ERRORS = """
 none:predict | {"instances": ["a"]} | 404 | there is no model none
 toy/versions/8:predict | {"instances": ["a"]} | 404 | model toy has no version 8
-toy:predict | {"signature_name": "none", "instances": ["a"]} | 400 | the model has no signature "none"
+toy:predict | {"signature_name": 5, "instances": ["a"]} | 400 | the model has no signature "5"
 toy:classify | {"examples": [{"x": 1.0}]} | 400 | Malformed request: POST /v1/models/toy:classify
-toy/versions/9999999999999999999:predict | {"instances": ["a"]} | 400 | Malformed request: POST /v1/models/toy/versions/9999999999999999999:predict
 toy:predict | {"signature_name": "broken", "instances": ["a"]} | 500 | internal error
 """  # noqa: E501
 
@@ -131,8 +124,6 @@ HOSTILE = {
   "deep objects": b'{"inputs": ' + b'{"text": ' * 500 + b"1" + b"}" * 501,
   "long number": b'{"instances": [' + b"9" * 5000 + b"]}",
   "half a surrogate as a name": b'{"instances": [{"\\udc00": "a"}]}',
-  "many": b'{"instances": [' + b'"",' * 3000 + b'""]}',
-  "numbers": b'{"signature_name": "pair", "inputs": {"a": [1e999], "b": []}}',
 }
 
 
@@ -145,12 +136,8 @@ def test_hostile_requests_get_400_and_do_no_harm(client, body):
 
 
 def test_the_server_is_live_and_ready(client):
-  message = f"Malformed request: PUT {PREDICT}"
-  status, _, body = client.request("PUT", PREDICT, b"{}")
-  assert (status, json.loads(body)) == (400, {"error": message})
-  for method, status in (("GET", 200), ("HEAD", 200), ("POST", 405)):
-    assert client.request(method, "/healthz")[0] == status
-    assert client.request(method, "/readyz")[0] == status
+  for path in ("/healthz", "/readyz"):
+    assert client.request("GET", path)[::2] == (200, b"ok\n")
 
 
 def test_a_status_has_all_versions_from_the_newest_to_the_oldest():
@@ -164,17 +151,6 @@ def test_a_status_has_all_versions_from_the_newest_to_the_oldest():
   assert others == [_status("0", "AVAILABLE", "OK", "")]
   message = "could not be loaded: the server's log says why"  # no path
   assert new == _status("10", "END", "INTERNAL", message)
-
-
-def test_another_version_answers_a_request_if_its_version_has_ended(tmp_path):
-  old = stand_in.Version()
-  old.workers.close()
-  with stand_in.toy(tmp_path) as client:
-    model = client.server._app._models["toy"]
-    newest, ended = model.find(), [(6, old)]
-    model.find = lambda number: ended.pop() if ended else newest
-    assert client.ask({"instances": ["a"]})[0] == 200
-  assert not ended
 
 
 def test_a_model_that_is_not_loaded_is_not_ready():
@@ -231,7 +207,7 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
   assert b"innerHTML" not in body
 
 
-def test_overload_is_answered_at_once_and_logged_once_a_minute(
+def test_overload_gets_503_and_is_logged_once_a_minute(
   tmp_path, caplog, monkeypatch
 ):
   # Other tests may have logged the message less than a minute ago.
@@ -241,21 +217,17 @@ def test_overload_is_answered_at_once_and_logged_once_a_minute(
     stand_in.toy(tmp_path, settings) as client,
     ThreadPoolExecutor(3) as pool,
   ):
-    futures = [pool.submit(client.ask, stand_in.GATED)]
-    assert client.version.started.wait(10)
-    futures += [pool.submit(client.ask, stand_in.GATED) for _ in range(2)]
-    stand_in.wait_until(lambda: client.version.workers.queued == 2)
+    for number in range(3):  # the first request is running, two wait
+      pool.submit(client.ask, stand_in.GATED)
+      assert client.version.started.wait(10)
+      stand_in.wait_until(lambda n=number: client.version.workers.queued == n)
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_queue_texts{model="toy"} 2.0' in metrics
-    begin = time.monotonic()
     message = "the queue is full (max_queue_size=2)"
     for _ in range(2):
       error = {"error": f"{message}: try again later"}
       assert client.ask(stand_in.GATED) == (503, error)
-    assert time.monotonic() - begin < 5
     client.version.gate.set()
-    answer = {"predictions": [{"length": 1, "text": "a"}]}
-    assert [future.result() for future in futures] == [(200, answer)] * 3
   assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 

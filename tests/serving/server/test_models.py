@@ -29,18 +29,16 @@ def _model(folder, num_versions=1, load=Version):
   return model
 
 
-def test_versions_are_folders_with_numbers(folder):
+def test_versions_are_exports_and_folders_with_numbers(folder):
   expected = {1: f"{folder}/1", 9: f"{folder}/9", 10: f"{folder}/0010"}
   assert models.find_versions(str(folder)) == expected
-
-
-@pytest.mark.parametrize(
-  "file", ["saved_model.pb", "model_int8.tflite", "run.json"]
-)
-def test_a_folder_with_an_export_is_a_version(folder, file):
-  for path, number in ((folder / "0010", 10), (folder / "2b", 1)):
-    (path / file).touch()
-    assert models.find_versions(str(path)) == {number: str(path)}
+  for name, file, number in (
+    ("0010", "model_int8.tflite", 10),
+    ("2b", "run.json", 1),
+  ):
+    (folder / name / file).touch()
+    versions = models.find_versions(f"{folder}/{name}")
+    assert versions == {number: f"{folder}/{name}"}
 
 
 def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
@@ -55,10 +53,10 @@ def test_a_model_has_the_name_of_its_flag_or_folder(folder, monkeypatch):
     assert models.split_name(flag) == expected
 
 
-@pytest.mark.parametrize("name", ["a/b", "a:b", "..", "a b"])
-def test_a_name_that_a_url_cannot_contain_is_refused(folder, name):
-  with pytest.raises(ValueError, match="has no name: give it one"):
-    models.split_name(f"{name}={folder}")
+def test_a_name_that_a_url_cannot_contain_is_refused(folder):
+  for name in ("a/b", "a:b", "..", "a b"):
+    with pytest.raises(ValueError, match="has no name: give it one"):
+      models.split_name(f"{name}={folder}")
 
 
 def test_a_folder_without_versions_is_refused(folder):
@@ -70,8 +68,7 @@ def test_a_folder_without_versions_is_refused(folder):
 
 def test_the_newest_version_is_loaded(folder):
   model = Model("mrpc", str(folder), 1, Version)
-  for number in (None, 10):
-    _check_missing(model, number, 503, "model mrpc is loading: try again later")
+  _check_missing(model, 10, 503, "model mrpc is loading: try again later")
   model.poll()
   number, version = model.find()
   assert (number, version.folder) == (10, f"{folder}/0010")
@@ -85,24 +82,22 @@ def _check_missing(model, number, status, message):
   assert error.value.status == status
 
 
-def test_versions_have_the_states_start_and_loading_until_they_answer(folder):
+def test_a_version_has_the_state_loading_until_it_answers(folder):
   gate = threading.Event()
 
   def load(path):
     assert gate.wait(20)
     return Version(path)
 
-  first, second = (Model("mrpc", str(folder), 2, load) for _ in range(2))
-  with models.polled([first, second], 0):
-    assert second.states == {9: ("START", ""), 10: ("START", "")}
-    wait_until(lambda: first.states[10][0] != "START")
-    assert first.states == {9: ("START", ""), 10: ("LOADING", "")}
-    for model in (first, second):
-      for number in (None, 9, 10):
-        _check_missing(model, number, 503, "model mrpc is loading")
-      _check_missing(model, 1, 404, "model mrpc has no version 1")
+  model = Model("mrpc", str(folder), 1, load)
+  with models.polled([model], 0):
+    wait_until(lambda: model.states)
+    assert model.states == {10: ("LOADING", "")}
+    for number in (None, 10):
+      _check_missing(model, number, 503, "model mrpc is loading")
+    _check_missing(model, 1, 404, "model mrpc has no version 1")
     gate.set()
-    wait_until(lambda: second.states.get(9) == ("AVAILABLE", ""))
+    wait_until(lambda: model.states == {10: ("AVAILABLE", "")})
 
 
 def test_a_model_whose_versions_all_fail_is_not_called_loading(folder, load):
@@ -172,7 +167,6 @@ def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
 
 ERRORS = [
   (UserError("x\ny"), "x", False),
-  (OSError("x"), "x", False),
   (MemoryError(), "MemoryError", True),
 ]
 
@@ -211,23 +205,10 @@ STORIES = {
     ("mend", [10], [12]),  # the next attempt comes later
     ("later", [12], [10]),
   ],
-  "an older version replaces broken ones": [
-    ("x0010 x9", [1], [9, 10]),  # after a server restart
-    ("", [1], [9, 10]),
-    ("mend later", [10], [1, 9]),
-  ],
-  "a broken version does not delay the next one": [
-    ("x12 +12", [10], [12]),
-    ("+13", [13], [10, 12]),
-  ],
+  "an older version replaces broken ones": [("x0010 x9", [1], [9, 10])],
   "a folder without a version that can be loaded keeps the removed one": [
     ("x1 x9", [10], []),
     ("-0010", [10], [1, 9]),
-  ],
-  "a broken version that was removed is forgotten": [
-    ("x12 +12", [10], [12]),
-    ("-12", [10], []),
-    ("mend +12", [12], [10]),  # a new folder does not wait for a retry
   ],
 }
 
@@ -263,14 +244,3 @@ def test_a_broken_version_is_not_one_of_the_two_that_stay_loaded(folder, load):
   (folder / "12").mkdir()
   model.poll()
   assert sorted(model.versions) == [9, 12]
-
-
-def test_version_0_is_loaded_but_a_higher_number_is_newer(tmp_path):
-  (tmp_path / "0").mkdir()
-  model = _model(tmp_path, 2)
-  loaded = model.versions[0]
-  assert model.find() == model.find(0) == (0, loaded)
-  (tmp_path / "3").mkdir()
-  model.poll()
-  assert [model.find(number)[0] for number in (None, 0, 3)] == [3, 0, 3]
-  assert model.versions[0] is loaded

@@ -1,6 +1,5 @@
 """The page in a real browser, with answers in the format of the exports."""
 
-import contextlib
 import json
 import re
 import shlex
@@ -25,24 +24,21 @@ def _find_answer(texts):
 
 
 TAGS = {"Ada": "B-PER", "Li": "I-PER", "Al": "B-PER", "Oslo": "B-LOC"}
+ENTITIES = {"Ada  Li": "PER", "Al": "PER", "Oslo": "LOC"}
 
 
 def _tag(texts):
   text = texts["tokens"]
   matches = [*re.finditer(r"[\w<>/]+|[^\w\s]", text)]
-  entities = []
-  for match in matches:
-    prefix, _, label = TAGS.get(match[0], "").partition("-")
-    if prefix == "B":
-      entities.append({"label": label, "start": match.start()})
-    if label:
-      entities[-1] |= {"end": match.end(), "probability": 0.75}
-  for entity in entities:
-    entity["text"] = text[entity["start"] : entity["end"]]
+  entities = [
+    {"label": label, "start": start, "end": start + len(name)}
+    | {"probability": 0.75}
+    for name, label in ENTITIES.items()
+    if (start := text.find(name)) >= 0
+  ]
   return {
     "words": [match[0] for match in matches],
     "tags": [TAGS.get(match[0], "-") for match in matches],
-    "num_words": len(matches),
     "start": [match.start() for match in matches],
     "end": [match.end() for match in matches],
     "labels": ["-", *TAGS.values()],
@@ -108,14 +104,13 @@ class _Version:
     self.workers = Workers(64, 1)
 
 
-@contextlib.contextmanager
-def _opened(tmp_path_factory, names):
-  """Yields a server's page for the given names of TASKS."""
+@pytest.fixture(name="page", scope="module")
+def _page(tmp_path_factory):
   folder = tmp_path_factory.mktemp("models")
   (folder / "1").mkdir()
   models = [
-    Model(name, str(folder), 1, lambda path, name=name: _Version(*TASKS[name]))
-    for name in names
+    Model(name, str(folder), 1, lambda path, task=task: _Version(*task))
+    for name, task in TASKS.items()
   ]
   for model in models:
     model.poll()
@@ -124,12 +119,6 @@ def _opened(tmp_path_factory, names):
   with stand_in.running(models, settings) as client:
     page.open(f"http://127.0.0.1:{client.port}/")
     page.wait("document.querySelectorAll('textarea').length === 2")
-    yield page
-
-
-@pytest.fixture(name="page", scope="module")
-def _page(tmp_path_factory):
-  with _opened(tmp_path_factory, TASKS) as page:
     yield page
     page.open("about:blank")
   page.close()
@@ -182,16 +171,11 @@ def test_entities_of_one_type_have_one_color(page):
   assert texts == names
   words = "document.querySelector('.words').textContent"
   assert page.run(words) == "Ada LiPER, AlPER (OsloLOC) met 😀."
-  colors = page.run(
-    "[...document.querySelectorAll('.entity')].map((ruby) => ["
-    "getComputedStyle(ruby).backgroundColor,"
-    "getComputedStyle(ruby.firstChild).color, ruby.title])"
+  first, second, third = page.run(
+    "[...document.querySelectorAll('.entity')].map((ruby) =>"
+    " getComputedStyle(ruby).backgroundColor + ruby.title)"
   )
-  (first, *_), (second, *_), (third, *_) = colors
-  assert first == second != third
-  for background, color, title in colors:
-    assert min(map(int, re.findall(r"\d+", background))) > 120  # a light color
-    assert (color, title) == ("rgb(0, 0, 0)", "75.0 %")
+  assert first == second != third and "75.0 %" in third
 
 
 SHAPE = "A vector of 16 numbers from each of 2 layer(s)"
@@ -267,16 +251,6 @@ def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   assert page.run("byId('input-sent1').value") == "a=b"
   answer = page.run("byId('answer').innerText")
   assert [line for line in answer.split("\n") if "%" not in line] == endings
-
-
-def test_the_page_reports_a_server_that_is_gone(tmp_path_factory):
-  with _opened(tmp_path_factory, ["labels"]) as page:
-    pass
-  page.run("byId('ask').click()")
-  page.wait("byId('status').className")
-  message = page.run("byId('status').textContent")
-  page.close()
-  assert message == "The server does not answer: is it still running?"
 
 
 @pytest.mark.parametrize("model", TASKS)
