@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -93,11 +92,6 @@ class Progress:
 def number_of(number: int, noun: str) -> str:
   """A number with its noun, as in "1 word" or "2,000 words"."""
   return f"{number:,} {noun}" + ("s" if number != 1 else "")
-
-
-def num_wide(text: str) -> int:
-  """Number of characters, such as Hangul, that take two terminal columns."""
-  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 _stderr_lock = threading.Lock()

@@ -70,19 +70,13 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   values = _read(settings.output_dir)
   result = {}
   for name in present:
+    rows = [values[row] for row in _rows_of(name) if row in values]
+    if settings.do_train and any(row.is_trained for row in rows):
+      text = "%s is complete; to predict or export it again, leave out "
+      text += "--do_train; to train it anew, name another --output_dir"
+      logging.log(level, text, name)
+      continue
     part = _part(settings, name, level)
-    if settings.do_train:  # otherwise the task's run does what the flags say
-      rows = [values[row] for row in _rows_of(name) if row in values]
-      is_trained = any(row.is_trained for row in rows)
-      exported = part.export_dir and files.exists(part.export_dir)
-      exports = part.do_export and not exported
-      part = part.replace(do_train=not is_trained, do_export=exports)
-      written = _submissions(settings.output_dir, name, part.data_dir)
-      predicts = part.do_predict and not all(map(files.exists, written))
-      if not (part.do_train or predicts or exports):
-        text = "%s is complete; to train it anew, name another --output_dir"
-        logging.log(level, text, name)
-        continue
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
@@ -106,19 +100,6 @@ def _part(settings: Settings, name, level):
   return part
 
 
-def _submissions(output_dir, name, data_dir=None):
-  """Paths of a task's files for GLUE's site.
-
-  With `data_dir`, leaves out the paths for test files that `data_dir` lacks.
-  """
-  return [
-    os.path.join(output_dir, name, split.submission)
-    for split in named_tasks.find(name).splits.values()
-    if split.submission
-    and (not data_dir or files.exists(os.path.join(data_dir, split.file)))
-  ]
-
-
 def run(settings: Settings) -> None:
   """Runs each task of `parts`; the chief writes the table and submission."""
   if settings.do_train:
@@ -129,7 +110,7 @@ def run(settings: Settings) -> None:
   values = _read(settings.output_dir)
   runs = parts(settings, logging.INFO)
   writes = processes.is_chief() and not settings.dry_run
-  if any(flags.get("do_train", settings.do_train) for flags in runs.values()):
+  if settings.do_train and runs:
     model_files.save_command(settings, settings.seed or 0)
   for name, flags in runs.items():
     part = settings.replace(**flags)
@@ -148,14 +129,19 @@ def run(settings: Settings) -> None:
         lines = (line.split(" = ") for line in textfiles.lines(path))
         score = 100 * float(dict(lines)[f"eval_{_ROWS[row][0]}"])
         was_trained = row in values and values[row].is_trained
-        values[row] = Row(score, part.do_train or was_trained)
+        values[row] = Row(score, settings.do_train or was_trained)
     _write(settings.output_dir, values)
   if settings.do_predict and writes:
     _write_submission(settings.output_dir)
 
 
 def _write_submission(folder):
-  paths = [p for name in _TASKS for p in _submissions(folder, name)]
+  paths = [
+    os.path.join(folder, name, split.submission)
+    for name in _TASKS
+    for split in named_tasks.find(name).splits.values()
+    if split.submission
+  ]
   absent = [os.path.basename(p) for p in paths if not files.exists(p)]
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

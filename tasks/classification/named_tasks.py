@@ -239,7 +239,7 @@ def with_labels(
     collect = partial(_training_labels, task, settings.data_dir)
   folder, trains = settings.output_dir, settings.do_train
   result = labels.choose(folder, checkpoint_labels, collect, trains)
-  if len(result) < 2 and not task.multi_label:
+  if len(result) < 2:
     raise UserError(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
@@ -265,8 +265,7 @@ def read(
     if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
     elif kind in kinds:
-      has_columns = split in ("test", "test_mismatched")  # AX may lack them
-      copied = copied_columns if has_columns else ()
+      copied = copied_columns if kind == "test" else ()
       result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
 
@@ -280,7 +279,7 @@ def _training_labels(task, data_dir):
     where = f"{path}, line {row.line}, column {split.label}"
     if not cell and not task.multi_label:
       raise UserError(f"{where} is blank")
-    texts.append(examples.names_in(task, cell, where))
+    texts.append(labels.split(cell, where) if task.multi_label else (cell,))
   result = set().union(*texts)
   if task.multi_label:
     if result <= {"0", "1"}:

@@ -25,13 +25,14 @@ from data import features
 from data.features import Row, RowEncoder
 from data.vocab import Tokenizer
 from data.write_records import log_lengths
-from modeling.config import POOLINGS
+from modeling.config import POOLINGS, BertConfig
 from runs.settings import ServedEncoder
 from runs.task_settings import LongText
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
+_LAST_FOUR = "-1,-2,-3,-4"  # layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +42,8 @@ class Settings(LongText, ServedEncoder):
   input_file: str | None = common(None, "File with one text per line.")
   output_file: str | None = common(None, "File to write.")
   layers: str = common(
-    "-1,-2,-3,-4",
+    _LAST_FOUR,
     "Layers to extract: 0 is the first, -1 the last. Default: the last four.",
-    dependent=True,
   )
   overwrite: bool = common(False, "Replace --output_file.")
   batch_size: int = original(32, "Batch size for prediction.", minimum=1)
@@ -66,13 +66,20 @@ class Settings(LongText, ServedEncoder):
 Result = tuple[Row, np.ndarray]
 
 
-def layer_indexes(text: str) -> list[int]:
-  """Parses --layers; ValueError if an index is not a number."""
+def layer_indexes(settings: Settings, config: BertConfig) -> list[int]:
+  """Parses --layers; ValueError if an index is not a number.
+
+  The default leaves out layers that a small model lacks.
+  """
+  numbers = settings.layers.split(",")
+  if settings.layers == _LAST_FOUR:
+    numbers = numbers[: config.num_hidden_layers]
   try:
-    return [int(number) for number in text.split(",")]
+    return [int(number) for number in numbers]
   except ValueError:
     raise UserError(
-      f"--layers={text}: give numbers with commas between them, as in -1,-2"
+      f"--layers={settings.layers}: give numbers with commas between them, as "
+      "in -1,-2"
     ) from None
 
 

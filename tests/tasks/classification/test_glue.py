@@ -111,26 +111,17 @@ def test_only_the_chief_writes_the_table_and_the_submission(
 
 
 def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
-  _task_folders(tmp_path, "CoLA", "RTE")
-  run(_flags(tmp_path, do_predict=False))
+  _task_folders(tmp_path, "MNLI", "RTE")
+  flags = _flags(tmp_path)
+  run(flags)
   assert len(calls) == 2
-  assert not glue.parts(_flags(tmp_path, do_predict=False))
-  # A task that is trained already can be predicted later.
-  trained = glue.parts(_flags(tmp_path))
-  assert list(trained) == ["CoLA", "RTE"]
-  assert [flags["do_train"] for flags in trained.values()] == [False, False]
-  # A task that is trained already can be exported later.
-  export = {"do_export": True, "export_dir": str(tmp_path / "export")}
-  (tmp_path / "export" / "CoLA").mkdir(parents=True)
-  exported = glue.parts(_flags(tmp_path, do_predict=False, **export))
-  assert [*exported] == ["RTE"] and not exported["RTE"]["do_train"]
-  both = glue.parts(_flags(tmp_path, **export))
-  exports = {n: flags.get("do_export", True) for n, flags in both.items()}
-  assert exports == {"CoLA": False, "RTE": True}
+  assert not glue.parts(flags)
+  # Without --do_train, a complete task is evaluated and predicted again.
+  assert list(glue.parts(flags.replace(do_train=False))) == ["MNLI", "RTE"]
   _task_folders(tmp_path, "SST-2")
-  assert list(glue.parts(_flags(tmp_path, do_predict=False))) == ["SST-2"]
-  run(_flags(tmp_path, do_predict=False))
-  assert _tasks_of_table(tmp_path) == ["SST-2", "CoLA", "RTE"]
+  assert list(glue.parts(flags)) == ["SST-2"]
+  run(flags)
+  assert _tasks_of_table(tmp_path) == ["MNLI-m", "MNLI-mm", "SST-2", "RTE"]
 
 
 def test_a_task_that_was_only_evaluated_is_not_complete(tmp_path, run):
@@ -139,7 +130,6 @@ def test_a_task_that_was_only_evaluated_is_not_complete(tmp_path, run):
   command = tmp_path / "output/command.flags"
   run(flags.replace(do_train=False))
   assert not command.exists()  # only a training writes it
-  run(flags.replace(do_train=False))
   assert list(glue.parts(flags)) == ["RTE"]
   run(flags)
   command.unlink()
@@ -147,19 +137,6 @@ def test_a_task_that_was_only_evaluated_is_not_complete(tmp_path, run):
   run(flags.replace(do_train=False))
   assert not glue.parts(flags)
   assert not command.exists()
-
-
-def test_mnli_is_complete_without_the_diagnostic_data(tmp_path, run):
-  _task_folders(tmp_path, "MNLI")
-  (tmp_path / "data" / "diagnostic" / "diagnostic.tsv").unlink()
-  run(_flags(tmp_path))
-  (tmp_path / "output" / "MNLI" / "AX.tsv").unlink()
-  assert not glue.parts(_flags(tmp_path))
-  # Without --do_train, a complete task is evaluated and predicted again.
-  assert list(glue.parts(_flags(tmp_path, do_train=False))) == ["MNLI"]
-  # An interrupted prediction is repeated.
-  (tmp_path / "output" / "MNLI" / "MNLI-mm.tsv").unlink()
-  assert list(glue.parts(_flags(tmp_path))) == ["MNLI"]
 
 
 def test_glue_tsv_has_the_tasks_that_ended_before_an_error(tmp_path, run):

@@ -132,20 +132,6 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
-@pytest.mark.parametrize(("top", "is_warned"), [(10.0, False), (-12.0, True)])
-def test_large_scores_to_train_on_are_reported(args, caplog, top, is_warned):
-  rows = [examples.TextExample("1", "a", label=f"{x}") for x in (1.0, top)]
-  texts = Classification(
-    args, dict.fromkeys(("train", "dev"), rows), named=named_tasks.find("STS-B")
-  )
-  for split in ("dev", "train"):
-    assert (
-      "scores up to 12. Models learn large scores slowly" not in caplog.text
-    )
-    texts.convert(split)
-  assert ("scores up to 12. Models learn" in caplog.text) == is_warned
-
-
 def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):

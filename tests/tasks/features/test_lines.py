@@ -13,7 +13,7 @@ from data.features import Row
 from data.tokenization import FullTokenizer
 from tasks.features import lines as text_lines
 from tasks.features import task
-from tests import programs
+from tests import programs, small_model
 from training import inference
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
@@ -139,7 +139,7 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
     return {"values": np.zeros((1, 1, 2))}
 
   monkeypatch.setattr(inference, "predict", predict)
-  task.write(args, None, 2)
+  task.write(args, None, small_model.config(len(TOKENS)))
   [mask] = masks
   assert (mask.sum(), len(mask)) == (22, length)
 
