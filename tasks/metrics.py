@@ -1,7 +1,6 @@
 """Computes metrics of predictions, and writes tables: N examples, L labels."""
 # ruff: noqa: PLC0415
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -56,13 +55,8 @@ def classification_report(
   """
   from sklearn import metrics
 
-  first = predictions[0]
-  if (predictions == first).all() and (labels != labels[0]).any():
-    classes = itertools.compress(names, first) if first.ndim else [names[first]]
-    same, number = ", ".join(classes) or "no label", len(predictions)
-    logging.warning(
-      f"the model predicts {same} for each of {number} examples, {UNTRAINED}"
-    )
+  if (predictions == predictions[0]).all() and (labels != labels[0]).any():
+    logging.warning(f"the model predicts the same for each text, {UNTRAINED}")
   return metrics.classification_report(
     labels,
     predictions,

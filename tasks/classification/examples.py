@@ -36,15 +36,14 @@ class Split:
   text_b: str | None = None  # column of the second text
   label: str | None = None  # column of labels; None if there are no real labels
   header: tuple[str, ...] | None = None  # columns of a file without a header
-  # A column and the value of the rows to read; None: read all rows.
-  language: tuple[str, str] | None = None
+  language: str | None = None  # only rows with this value of column language
   prefix: str | None = None  # first part of guids; None: the split's name
   guid: str | None = None  # column of a guid's last part; None: a row's number
   submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
   def columns(self) -> tuple[str, ...]:
-    language = self.language and self.language[0]
+    language = self.language and "language"
     names = (self.text_a, self.text_b, self.label, self.guid, language)
     return tuple(name for name in names if name is not None)
 
@@ -105,10 +104,9 @@ def read_examples(
   texts = source.text_a, source.text_b
   rows = list(tables.read_table(path, *layout, texts.__contains__))
   if source.language:
-    column, language = source.language
-    rows = [row for row in rows if row.values[column] == language]
+    rows = [row for row in rows if row.values["language"] == source.language]
     if not rows:
-      raise UserError(f"{path} has no row with {column} {language}")
+      raise UserError(f"{path} has no row with language {source.language}")
   present = dict.fromkeys(name for row in rows for name in row.values)
   if tuple(copied_columns) == ALL_COLUMNS:
     copied_columns = list(present)

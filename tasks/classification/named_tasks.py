@@ -105,8 +105,7 @@ def _mnli() -> ClassificationTask:
 
 def xnli(language: str = "zh") -> ClassificationTask:
   """Makes the XNLI task of a language. The original has only "zh", Chinese."""
-  column = ("language", language)
-  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=column)
+  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language)
   train = f"multinli/multinli.train.{language}.tsv"
   splits = {"train": Split(train, "premise", "hypo", "label"), "dev": dev}
   # The original does not read this file, which has real labels.
@@ -166,10 +165,9 @@ def check_text_pairs(column: str | None, start: str) -> None:
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
-    remedy = "leave it out" if column else "name the column of the second text"
     raise UserError(
       f"--text_b_column={column}, but the model of {start} was trained with "
-      f"--text_b_column={trained.get('text_b_column')}: {remedy}"
+      f"--text_b_column={trained.get('text_b_column')}: give both or neither"
     )
 
 

@@ -23,7 +23,6 @@ import numpy as np
 from cli.settings import common, flag, original
 from data import features
 from data.features import Row, RowEncoder
-from data.vocab import Tokenizer
 from data.write_records import log_lengths
 from modeling.config import POOLINGS, BertConfig
 from runs.settings import ServedEncoder
@@ -103,23 +102,19 @@ def count(path: str, has_windows: bool = False) -> int:
   return number
 
 
-def read_lines(
-  path: str,
-  tokenizer: Tokenizer,
-  max_length: int,
-  flag: str = "max_seq_length",
-) -> Iterator[Row]:
-  """Reads and tokenizes lines; truncates the longer of two texts first.
+def read_lines(settings: Settings) -> Iterator[Row]:
+  """Reads and tokenizes --input_file; truncates the longer of two texts first.
 
-  Logs at the end how many lines exceed `max_length`, the value of `flag`.
+  Logs at the end how many lines were too long.
   """
-  encoder = RowEncoder(tokenizer, max_length)
+  path, max_length = settings.needed("input_file"), settings.row_length
+  encoder = RowEncoder(settings.tokenizer, max_length)
   lengths: Counter[int] = Counter()
   for text in textfiles.lines(path):
     row = encoder.encode(*split(text))
     lengths[row.length] += 1
     yield row
-  log_lengths(path, lengths, max_length, flag=flag)
+  log_lengths(path, lengths, max_length, flag=settings.row_length_flag)
 
 
 def chunks(lines: Iterable[Row], max_tokens: int) -> Iterator[list[Row]]:

@@ -22,16 +22,15 @@ _CHUNK_SIZE = 2**26
 def write(settings: Settings, model, config: BertConfig) -> None:
   """Writes the activations of --input_file to --output_file."""
   layers = text_lines.layer_indexes(settings, config)
-  tokenizer, flag = settings.tokenizer, settings.row_length_flag
   path, output = settings.needed("input_file"), settings.needed("output_file")
-  lines = text_lines.read_lines(path, tokenizer, settings.row_length, flag)
+  lines = text_lines.read_lines(settings)
   max_tokens = _CHUNK_SIZE // (len(layers) * config.hidden_size)
   progress = Progress("extracted", text_lines.count(path), "lines")
   results = _extract(settings, model, lines, max_tokens, progress)
   if settings.format == "npz":
     text_lines.write_npz(output, results, layers)
   else:
-    tokens = tokenizer.convert_ids_to_tokens
+    tokens = settings.tokenizer.convert_ids_to_tokens
     text_lines.write_json(output, results, layers, tokens)
   logging.info("wrote %s", output)
 

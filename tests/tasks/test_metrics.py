@@ -10,25 +10,21 @@ LABELS = np.array([1, 1, 0, 0, 0, 0, 1, 1])  # TP 3, FP 1, FN 1, TN 3
 
 
 @pytest.mark.parametrize(
-  ("predictions", "labels", "predicted"),
+  ("predictions", "labels", "is_warned"),
   [
-    ([1, 1, 1], [0, 1, 1], "b"),
-    ([[0, 0], [0, 0]], [[1, 0], [0, 0]], "no label"),
-    ([[1, 1], [1, 1]], [[1, 0], [1, 1]], "a, b"),
-    ([1, 1, 1], [1, 1, 1], None),  # the labels are equal, too
-    ([1, 1, 0], [0, 1, 1], None),
-    ([[1, 0], [0, 0]], [[0, 0], [1, 0]], None),
+    ([1, 1, 1], [0, 1, 1], True),
+    ([[0, 0], [0, 0]], [[1, 0], [0, 0]], True),
+    ([1, 1, 1], [1, 1, 1], False),  # the labels are equal, too
+    ([1, 1, 0], [0, 1, 1], False),
+    ([[1, 0], [0, 0]], [[0, 0], [1, 0]], False),
   ],
 )
 def test_equal_predictions_for_all_examples_cause_a_warning(
-  caplog, predictions, labels, predicted
+  caplog, predictions, labels, is_warned
 ):
   arrays = map(np.array, (predictions, labels))
   metrics.classification_report(["a", "b"], *arrays)
-  assert bool(caplog.records) == bool(predicted)
-  number = len(labels)
-  text = f"the model predicts {predicted} for each of {number} examples"
-  assert text in caplog.text or not predicted
+  assert ("predicts the same for each text" in caplog.text) == is_warned
 
 
 def test_scores_of_two_classes_agree_with_a_calculation_by_hand():

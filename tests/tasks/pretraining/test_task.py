@@ -138,13 +138,10 @@ def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
   args = _args(**flags, output_dir=str(tmp_path))
   source = SimpleNamespace(first_corrupt=None)
   source.endless_eval_batches = lambda size: f"{size} at once"
-  named = (("x", "--eval_file"), (None, "the records of --input_file"))
-  for file, records in named:
-    args, given[:] = args.replace(eval_file=file), ()
-    task.evaluate(args, "model", "objective", source, 9)
-    assert given == ["model", "objective", "3 at once", 7]
-    assert log.messages[0] == f"evaluation at step 9, on {records}"
-    log.clear()
+  task.evaluate(args, "model", "objective", source, 9)
+  assert given == ["model", "objective", "3 at once", 7]
+  text = "evaluation at step 9, on the records of --input_file"
+  assert log.messages[0] == text
   assert programs.results(tmp_path) == {"x": 1, "global_step": 9}
 
 
@@ -227,10 +224,8 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   _records(tmp_path / "b", [*vocab.SPECIAL_TOKENS, "bat", "owl", "[unused0]"])
   _records(tmp_path / "c", [*tokens, "newt", "elk"])
   (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
-  for name in ("release", "empty"):
-    shared.touch_checkpoint(tmp_path / name, "a.ckpt")
+  shared.touch_checkpoint(tmp_path / "release", "a.ckpt")
   shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
-  (tmp_path / "empty/vocab.txt").touch()
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   paths = [str(tmp_path / name) for name in names.split()]
