@@ -211,15 +211,11 @@ def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   flags |= {"output_dir": output, "export_dir": output / "export"}
   _run(**flags | EVERYTHING)
   assert programs.results(output)["eval_accuracy"] > 0.9
-  _export(flags, output / "tflite")
+  flags |= {"export_format": "tflite", "export_dir": output / "tflite"}
+  _run(**flags, do_export=True)
   for folder in (output, output / "export", output / "tflite"):
     result = _answers(texts, folder)
     np.testing.assert_allclose(result, _probabilities(output), atol=1e-5)
-
-
-def _export(flags, folder):
-  flags = flags | {"export_format": "tflite", "export_dir": folder}
-  _run(**flags, do_export=True)
 
 
 @pytest.mark.slow

@@ -5,12 +5,9 @@ import json
 import pytest
 
 from data import vocab
-from modeling import models
 from runs.trained_model import find_model
 from tasks import open as opened
 from tests import small_model
-from tests.training import toy
-from training import checkpoint
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
 CASED = [*vocab.SPECIAL_TOKENS, "A", "Film", "is"]
@@ -74,14 +71,6 @@ def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
   flags = entry["flags"]
   assert (flags["layers"], flags["pooling"]) == ("-1", "mean")
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
-
-
-def test_a_head_of_an_unknown_task_is_reported(tmp_path, restored, caplog):
-  _write(tmp_path / "out", LOWER)
-  model = models.tagger(toy.config(), 2)
-  checkpoint.write(str(tmp_path / "out/x"), checkpoint.variables(model))
-  restored(str(tmp_path / "out"))
-  assert "x has the head of a task, but no run.json names" in caplog.text
 
 
 def test_the_last_entry_of_run_json_decides_how_a_folder_is_restored(
