@@ -2,7 +2,6 @@
 
 import json
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -177,22 +176,6 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
   np.testing.assert_allclose(result, written, atol=1e-5)
   with pytest.raises(ValueError, match="--multi_label=False, but the head"):
     Predictor(output, multi_label=False)
-
-
-@pytest.mark.slow
-def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  # Every training text has the wrong label, so the teacher must correct it.
-  header, *rows = programs.table(sst["data_dir"] / "train.tsv")
-  rows = ((text, 1 - int(label)) for text, label in rows)
-  _write(tmp_path / "train.tsv", header, *rows)
-  shutil.copy(sst["data_dir"] / "dev.tsv", tmp_path)
-  output = tmp_path / "output"
-  flags = sst | {"data_dir": tmp_path, "output_dir": output}
-  flags |= {"teacher": trained[0], "distill_weight": 1.0}
-  _run(**flags, do_train=True, do_eval=True, fused=True)
-  assert programs.results(output)["eval_accuracy"] > 0.9
-  shutil.copytree(output, tmp_path / "alone")
-  assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
 
 
 @pytest.mark.slow

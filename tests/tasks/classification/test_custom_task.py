@@ -128,10 +128,8 @@ SEVERAL = {"multi_label": True}
     (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\tx"), SEVERAL, r"train\.tsv: the only label is 'x'"),
     (_rows("A\t"), SEVERAL, "kind has no label, or only 0 and 1"),
-    *(
-      (_rows(f"A\t{one}", f"B\t{two}"), SEVERAL, "kind has .* only 0 and 1")
-      for one, two in (("[1, 0, 0]", "[0, 1, 1]"), ("1|0", "0|0"), ("1", "0"))
-    ),
+    (_rows("A\t[1, 0]", "B\t[0, 1]"), SEVERAL, "kind has .* only 0 and 1"),
+    (_rows("A\t1|0"), SEVERAL, "kind has .* only 0 and 1"),
   ],
 )
 def test_unusable_training_files_and_flags_are_refused(
@@ -147,11 +145,7 @@ def test_unusable_training_files_and_flags_are_refused(
   ("dev", "flags", "message"),
   [
     (_rows("a\tA"), {}, "line 2.* 'A' is not a label"),
-    (
-      _rows("a\t1", "", "\t1", "b\t "),
-      {},
-      "line 5, .*: '' is .*labels are 1, a",
-    ),
+    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is .*labels are 1"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
   ],
 )
