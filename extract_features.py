@@ -17,7 +17,6 @@ from dataclasses import replace
 from cli import program
 from cli.settings import check_output_file
 from data import vocab_checks
-from modeling.config import BertConfig
 from runs import checks, model_files
 from storage import UserError, textfiles
 from tasks.features import lines
@@ -44,21 +43,11 @@ def check_flags(settings: Settings) -> None:
     raise UserError(message)
   if settings.input_file:  # find lines that cannot be read
     lines.count(settings.input_file, settings.long_text == "windows")
-  layers = with_default_layers(settings, network).layers
-  network.check_layers(lines.layer_indexes(layers))
-
-
-def with_default_layers(settings: Settings, config: BertConfig) -> Settings:
-  """Removes layers that the model lacks from the default of --layers."""
-  if "layers" in settings.given:
-    return settings
-  layers = settings.layers.split(",")[: config.num_hidden_layers]
-  return settings.replace(layers=",".join(layers))
+  network.check_layers(lines.layer_indexes(settings, network))
 
 
 def main(settings: Settings) -> None:
   config = model_files.config(settings)
-  settings = with_default_layers(settings, config)
   if settings.input_file:
     sample = vocab_checks.sample([settings.input_file], textfiles.lines)
     texts = (line.replace(lines.SEPARATOR, " ") for line in sample)
@@ -81,11 +70,11 @@ def main(settings: Settings) -> None:
   with strategy.scope():
     if settings.use_one_hot_embeddings or settings.on_tpu:
       config = replace(config, use_one_hot_embeddings=True)
-    layers = lines.layer_indexes(settings.layers)
+    layers = lines.layer_indexes(settings, config)
     windows = session.text_windows(settings)
     model = layer_outputs(config, layers, settings.pooling, windows)
     checkpoint.restore_strict(model, settings.init_checkpoint)
-    task.write(settings, model, config.hidden_size)
+    task.write(settings, model, config)
 
 
 if __name__ == "__main__":

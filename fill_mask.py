@@ -102,13 +102,11 @@ def main(settings: Settings) -> None:
 
 
 def read_texts(settings: Settings) -> list[str]:
-  """Texts of --text and --input_file; UserError for missing or wrong texts."""
+  """Texts of --text and --input_file; UserError for a text without a mask."""
   texts = list(settings.text or [])
   if settings.input_file:
     path = "/dev/stdin" if settings.input_file == "-" else settings.input_file
     texts += filter(str.strip, textfiles.lines(path))
-  if not texts:
-    raise UserError(f"nothing to fill in: {settings.input_file} has no text")
   mask = settings.tokenizer.special.mask
   for text in texts:
     if mask not in text and not settings.text_pair:

@@ -37,8 +37,6 @@ def check_flags(settings: Settings) -> None:
   reads = settings.do_train or settings.do_eval or settings.do_predict
   if reads and not settings.data_dir:
     raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
-  if settings.data_dir and not files.is_folder(settings.data_dir):
-    raise FileNotFoundError(f"--data_dir={settings.data_dir} is not a folder")
   task = named_tasks.choose(settings)
   start = checks.checkpoint(settings)
   if task.name != named_tasks.CUSTOM:

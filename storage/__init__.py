@@ -5,7 +5,6 @@ import logging as python_logging
 import os
 import threading
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -95,11 +94,6 @@ class Progress:
 def number_of(number: int, noun: str) -> str:
   """A number with its noun, as in "1 word" or "2,000 words"."""
   return f"{number:,} {noun}" + ("s" if number != 1 else "")
-
-
-def num_wide(text: str) -> int:
-  """Number of characters, such as Hangul, that take two terminal columns."""
-  return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 # --- Messages of TensorFlow -------------------------------------------------

@@ -1,13 +1,12 @@
 """Computes metrics of predictions, and writes tables: N examples, L labels."""
 # ruff: noqa: PLC0415
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from absl import logging
 
-from storage import files, num_wide
+from storage import files
 
 # End of a warning about a model that gives each example the same answer.
 UNTRAINED = (
@@ -31,9 +30,11 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
     f1 = metrics.f1_score(labels == 1, predictions == 1, zero_division=0.0)
     return float(f1)
   if name.endswith("_f1"):
-    options = _report_options(labels.shape[1])
-    options["average"] = name.removesuffix("_f1")
-    return float(metrics.f1_score(labels, predictions, **options))
+    average = name.removesuffix("_f1")
+    f1 = metrics.f1_score(
+      labels, predictions, average=average, zero_division=0.0
+    )
+    return float(f1)
   if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
     return 0.0
   if name == "matthews_correlation":
@@ -42,11 +43,6 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   scores = np.asarray(predictions, float), np.asarray(labels, float)
   correlation = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}[name]
   return float(correlation(*scores)[0])
-
-
-def _report_options(size):
-  """Options for scikit-learn. It scores only class 1 of a single label."""
-  return {"labels": range(size) if size > 1 else [1], "zero_division": 0.0}
 
 
 def classification_report(
@@ -59,18 +55,16 @@ def classification_report(
   """
   from sklearn import metrics
 
-  first = predictions[0]
-  if (predictions == first).all() and (labels != labels[0]).any():
-    classes = itertools.compress(names, first) if first.ndim else [names[first]]
-    same, number = ", ".join(classes) or "no label", len(predictions)
-    logging.warning(
-      f"the model predicts {same} for each of {number} examples, {UNTRAINED}"
-    )
-  options = {"target_names": names, "digits": 4} | _report_options(len(names))
-  table = metrics.classification_report(labels, predictions, **options)
-  most = max(map(num_wide, names))
-  lines = table.split("\n")
-  return "\n".join(" " * (most - num_wide(line)) + line for line in lines)
+  if (predictions == predictions[0]).all() and (labels != labels[0]).any():
+    logging.warning(f"the model predicts the same for each text, {UNTRAINED}")
+  return metrics.classification_report(
+    labels,
+    predictions,
+    labels=range(len(names)),
+    target_names=names,
+    digits=4,
+    zero_division=0.0,
+  )
 
 
 def write_results(path: str, outputs: np.ndarray) -> None:

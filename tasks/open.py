@@ -42,14 +42,13 @@ def restore(folder: str, **changes):
     length = model.config.max_position_embeddings
     flags = model._asdict() | {"max_seq_length": length, "layers": "-1"}
     # [CLS] is trained to predict whether a sentence comes next.
-    entry = {
-      "program": "extract_features",
-      "flags": flags | {"pooling": "mean"},
-    }
+    flags["pooling"] = "mean"
+    entry = {"program": "extract_features", "flags": flags}
     changes = {"init_checkpoint": model.checkpoint} | changes
     return session.restore(task.Settings, folder, entry, build, changes)
   program = entries[-1].get("program")
-  modules = [import_module(f"tasks.{name}") for name in folders()]
+  folders = [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
+  modules = [import_module(f"tasks.{name}") for name in folders]
   paths = {m.PROGRAM: f"{m.__name__}.task" for m in modules if m.PROGRAM}
   if program not in paths:
     raise UserError(
@@ -61,11 +60,6 @@ def restore(folder: str, **changes):
   return session.restore(task.Settings, folder, entry, build, changes)
 
 
-def folders() -> list[str]:
-  """Names of the tasks: the names of the folders in tasks/."""
-  return [m.name for m in iter_modules(tasks.__path__) if m.ispkg]
-
-
 # --- Exports ---------------------------------------------------------------
 
 
@@ -75,9 +69,6 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   `engine` is one of formats.ENGINES; "auto" takes the best for this machine.
   For `changes` see `restore`. Raises UserError or FileNotFoundError.
   """
-  if engine not in formats.ENGINES:
-    names = ", ".join(formats.ENGINES)
-    raise UserError(f"there is no engine {engine!r}: take one of {names}")
   if not files.is_folder(path):
     raise FileNotFoundError(f"{path} is not a folder: {_REMEDY}")
   names = {name.rstrip("/") for name in files.list_folder(path)}

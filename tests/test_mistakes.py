@@ -50,7 +50,7 @@ run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
-run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is not a folder
+run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or test
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
 run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
@@ -111,7 +111,7 @@ run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file now
 run_pretraining | do_train group_by_length use_tpu | a TPU computes one: drop --group_by_length
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
-run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1,2: give a number for each of the 1 patterns
+run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1.0,2.0: give a number for each of the 1 patterns
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
 run_pretraining | do_train bert_config_file=no.json | cannot read no.json: No such file
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file

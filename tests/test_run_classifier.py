@@ -1,9 +1,7 @@
 """run_classifier.py as a command: runs from training to exports, sweeps."""
 
-import csv
 import json
 import random
-import shutil
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from tests import programs, shared, small_model
 from tests.training import toy
-from training import report
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
@@ -94,19 +91,6 @@ def _trained(sst, tmp_path_factory):
     return _run(**flags, export_dir=output / "export", fused=True)
 
   return shared.once(tmp_path_factory, "run_classifier", train)
-
-
-def test_the_curves_of_a_training_include_the_last_evaluation(trained):
-  output, _ = trained
-  *_, evaluated = lines = report.read_metrics(str(output))
-  assert {"eval_loss", "eval_accuracy", "step"} == evaluated.keys()
-  # The loss has a single term, so there is no second column for the term.
-  names = {"step", "loss", "accuracy", "learning_rate", "gradient_norm"}
-  assert lines[0].keys() - {"examples_per_second"} == names
-  pytest.importorskip("matplotlib")
-  written = (output / name for name in ("metrics.jsonl", "training.png"))
-  metrics, curves = (path.stat().st_mtime_ns for path in written)
-  assert metrics < curves
 
 
 def test_a_run_trains_and_evaluates(trained):
@@ -195,22 +179,6 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
 
 
 @pytest.mark.slow
-def test_a_student_learns_from_its_teacher(trained, sst, tmp_path):
-  # Every training text has the wrong label, so the teacher must correct it.
-  header, *rows = programs.table(sst["data_dir"] / "train.tsv")
-  rows = ((text, 1 - int(label)) for text, label in rows)
-  _write(tmp_path / "train.tsv", header, *rows)
-  shutil.copy(sst["data_dir"] / "dev.tsv", tmp_path)
-  output = tmp_path / "output"
-  flags = sst | {"data_dir": tmp_path, "output_dir": output}
-  flags |= {"teacher": trained[0], "distill_weight": 1.0}
-  _run(**flags, do_train=True, do_eval=True, fused=True)
-  assert programs.results(output)["eval_accuracy"] > 0.9
-  shutil.copytree(output, tmp_path / "alone")
-  assert Predictor(tmp_path / "alone")(["a good film"])[0]["label"] == "1"
-
-
-@pytest.mark.slow
 def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
@@ -226,38 +194,11 @@ def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   flags |= {"output_dir": output, "export_dir": output / "export"}
   _run(**flags | EVERYTHING)
   assert programs.results(output)["eval_accuracy"] > 0.9
-  _export(flags, output / "tflite")
+  flags |= {"export_format": "tflite", "export_dir": output / "tflite"}
+  _run(**flags, do_export=True)
   for folder in (output, output / "export", output / "tflite"):
     result = _answers(texts, folder)
     np.testing.assert_allclose(result, _probabilities(output), atol=1e-5)
-
-
-def _export(flags, folder):
-  flags = flags | {"export_format": "tflite", "export_dir": folder}
-  _run(**flags, do_export=True)
-
-
-@pytest.mark.slow
-def test_command_flags_repeats_a_run_with_special_characters_in_names(
-  sst, tmp_path
-):
-  column = "the \"text\", = 'it' of\ta film"
-  data = tmp_path / "a b, c=d"
-  data.mkdir()
-  for name, number in (("train", 160), ("dev", 19), ("test", 11)):
-    with open(data / f"{name}.csv", "w", newline="") as file:
-      write = csv.writer(file).writerow
-      write([column, "label", "id, 1"])
-      for i, (text, good) in enumerate(_sentences(number, name)):
-        write([text, "yes, it is" if good else "no", i])
-  flags = sst | {"task_name": "tsv", "data_dir": data, "text_a_column": column}
-  flags |= {"prediction_columns": '"id, 1"', "keep_best": True}
-  flags |= {"eval_steps": 20, "do_lower_case": False} | EVERYTHING
-  del flags["seed"]
-  output = tmp_path / "out"
-  _run(**flags, output_dir=output, export_dir=output / "export")
-  names = ("test_results.tsv", "test_predictions.tsv", "labels.txt")
-  programs.check_repeats("run_classifier", output, tmp_path / "again", *names)
 
 
 @pytest.mark.slow
@@ -272,23 +213,6 @@ def test_command_flags_repeats_a_sweep_and_each_trial(sst, tmp_path):
   trial, *_ = sorted(output.glob("rate_*"))
   again = tmp_path / "trial"
   programs.check_repeats("run_classifier", trial, again, fused=True)
-
-
-@pytest.mark.slow
-def test_an_ensemble_answers_with_the_mean_of_a_sweeps_models(sst, tmp_path):
-  flags = sst | {"output_dir": tmp_path, "num_train_epochs": 1, "ensemble": 2}
-  more = {"num_seeds": 2, "do_export": True, "export_dir": tmp_path / "export"}
-  _run(**flags, **more, do_train=True, do_predict=True)
-  together = _probabilities(tmp_path)
-  texts = [row[1] for row in programs.table(sst["data_dir"] / "test.tsv")[1:]]
-  first, second = (_answers(texts, x) for x in tmp_path.glob("rate_*"))
-  assert np.abs(first - second).max() > 1e-3
-  np.testing.assert_allclose(together, (first + second) / 2, atol=1e-5)
-  _export(flags, tmp_path / "tflite")
-  for folder in (tmp_path, tmp_path / "export", tmp_path / "tflite"):
-    np.testing.assert_allclose(_answers(texts, folder), together, atol=1e-5)
-  best = _answers(texts, tmp_path, ensemble=1)
-  assert min(np.abs(best - one).max() for one in (first, second)) < 1e-5
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from tests import programs, shared
 from tests.training import toy
-from training import report
 
 _run = partial(programs.run, "run_pretraining", do_train=True)
 
@@ -77,9 +76,6 @@ def test_tensorboard_has_the_flags_and_the_metrics(trained):
     tags.add(value.tag)
   assert '"train_batch_size": 8' in "".join(texts)
   assert {"loss", "masked_lm_accuracy", "gradient_norm"} < tags
-  lines = report.read_metrics(str(trained[0]))
-  steps = [line["step"] for line in lines if "gradient_norm" in line]
-  assert steps == sorted(set(steps))
 
 
 VARIANTS = """

@@ -13,6 +13,7 @@ from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from runs import devices, session
 from serving import export
+from tasks.features import lines
 from tasks.features import task as features
 from tests import programs, small_model, stages
 from training import checkpoint
@@ -72,8 +73,7 @@ def test_features_are_exported_and_extracted(
     ("scope",),
     ("layer_outputs", config, [-1, -2, -3], "cls", None),
     ("restore_strict", "model", "bert"),
-    # The model has three layers of width 16.
-    ("write", args.replace(layers="-1,-2,-3"), "model", 16),
+    ("write", args, "model", config),
   ]
   assert events == [
     ("make_strategy",),
@@ -84,21 +84,18 @@ def test_features_are_exported_and_extracted(
 
 
 @pytest.mark.parametrize(
-  ("given", "layers", "expected"),
+  ("flags", "expected"),
   [
-    ((), "-1,-2,-3,-4", "-1,-2,-3"),  # the model has three layers
-    (["layers"], "-1,-2,-3,-4", "-1,-2,-3,-4"),
-    (["layers"], "0", "0"),
-    (["layers"], "0,1,2,0,1", "0,1,2,0,1"),
+    ({}, [-1, -2, -3]),  # the model has three layers
+    ({"layers": "0,1,2,0,1"}, [0, 1, 2, 0, 1]),
   ],
 )
 def test_default_layers_fit_the_model_but_given_layers_do_not_change(
-  given, layers, expected
+  flags, expected
 ):
-  module = stages.program("extract_features")
   config = small_model.config(7, num_hidden_layers=3)
-  args = programs.arguments("extract_features", given, layers=layers)
-  assert module.with_default_layers(args, config).layers == expected
+  args = programs.arguments("extract_features", **flags)
+  assert lines.layer_indexes(args, config) == expected
 
 
 # Flags of create_pretraining_data.py, and the call that gets them.

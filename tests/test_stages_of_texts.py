@@ -32,7 +32,7 @@ def test_texts_come_from_flags_and_a_file(tmp_path, flags, lines, expected):
   args = programs.arguments("fill_mask", **flags)
   read = stages.program("fill_mask").read_texts
   if expected is None:
-    with pytest.raises(ValueError, match=r"there is no \[MASK\]|nothing to fi"):
+    with pytest.raises(ValueError, match=r"there is no \[MASK\]"):
       read(args)
   else:
     assert read(args) == expected

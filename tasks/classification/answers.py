@@ -44,11 +44,11 @@ class Answers(answers.Answers):
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels
-    if logits.size != (1 if labels is None else len(labels)):
-      number = "no labels" if labels is None else f"{len(labels)} labels"
+    expected = 1 if labels is None else len(labels)
+    if logits.size != expected:
       raise UserError(
-        f"the model has {logits.size} outputs, but {number} in labels.txt: "
-        "take this file from its export or training"
+        f"the model has {logits.size} outputs, but labels.txt is for {expected}"
+        ": take this file from its export or training"
       )
     if labels is None:
       return {"score": to_list(logits)[0]}

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,8 +14,6 @@ from storage.tfrecord import Schema
 
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
-# 4,5 is a score, but the comma of 1,234 may separate thousands.
-_DECIMAL_COMMA = re.compile(r"-?\d+,(\d\d?|\d{4,})")
 
 
 class TextExample(NamedTuple):
@@ -39,15 +36,14 @@ class Split:
   text_b: str | None = None  # column of the second text
   label: str | None = None  # column of labels; None if there are no real labels
   header: tuple[str, ...] | None = None  # columns of a file without a header
-  # A column and the value of the rows to read; None: read all rows.
-  language: tuple[str, str] | None = None
+  language: str | None = None  # only rows with this value of column language
   prefix: str | None = None  # first part of guids; None: the split's name
   guid: str | None = None  # column of a guid's last part; None: a row's number
   submission: str | None = None  # name of the prediction file for GLUE's site
 
   @property
   def columns(self) -> tuple[str, ...]:
-    language = self.language and self.language[0]
+    language = self.language and "language"
     names = (self.text_a, self.text_b, self.label, self.guid, language)
     return tuple(name for name in names if name is not None)
 
@@ -108,14 +104,9 @@ def read_examples(
   texts = source.text_a, source.text_b
   rows = list(tables.read_table(path, *layout, texts.__contains__))
   if source.language:
-    column, language = source.language
-    others = sorted({row.values[column] for row in rows})
-    if language not in others:
-      raise UserError(
-        f"{path} has no row with {column} {language}; there are "
-        f"{', '.join(others)}"
-      )
-    rows = [row for row in rows if row.values[column] == language]
+    rows = [row for row in rows if row.values["language"] == source.language]
+    if not rows:
+      raise UserError(f"{path} has no row with language {source.language}")
   present = dict.fromkeys(name for row in rows for name in row.values)
   if tuple(copied_columns) == ALL_COLUMNS:
     copied_columns = list(present)
@@ -147,15 +138,14 @@ def _label(task, column, row, path):
   label = row.values[column].strip()
   where = f"{path}, line {row.line}, column {column}"
   if task.is_regression:
-    if _DECIMAL_COMMA.fullmatch(label):
-      label = label.replace(",", ".")
     if not is_number(label):
       raise UserError(
-        f"{where}: {label!r} is not a number, and thus no score; write a point "
-        "for a decimal comma, and no separator of thousands"
+        f"{where}: {label!r} is not a number, and thus no score; write "
+        "numbers as in 4.5"
       )
     return label
-  result = names_in(task, label, where)
+  label = dict(task.label_aliases).get(label, label)
+  result = labels.split(label, where) if task.multi_label else (label,)
   if task.dialect:
     known = {labels.plain(label): label for label in task.labels}
     result = tuple(
@@ -165,13 +155,6 @@ def _label(task, column, row, path):
   for name in result:
     _check_label(task, name, where)
   return result if task.multi_label else result[0]
-
-
-def names_in(task: ClassificationTask, cell: str, where: str) -> Sequence[str]:
-  """Reads the label of a cell, or with `multi_label` any number of labels."""
-  if task.multi_label:
-    return labels.split(cell, where)
-  return (dict(task.label_aliases).get(cell, cell),)
 
 
 def _check_label(task, name, where):

@@ -8,7 +8,6 @@ import os
 import zipfile
 from collections.abc import Mapping
 from statistics import mean
-from typing import NamedTuple
 
 from absl import logging
 
@@ -38,13 +37,6 @@ _ROWS = {
 _TASKS = ("MNLI", *list(_ROWS)[2:])
 
 
-class Row(NamedTuple):
-  """A row of the table; a task may be evaluated without a training."""
-
-  score: float
-  is_trained: bool
-
-
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   """Returns {task: {flag: new value}}; --do_train leaves out complete tasks.
 
@@ -69,19 +61,12 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   values = _read(settings.output_dir)
   result = {}
   for name in present:
-    part = _part(settings, name, level)
-    if settings.do_train:  # otherwise the task's run does what the flags say
-      rows = [values[row] for row in _rows_of(name) if row in values]
-      is_trained = any(row.is_trained for row in rows)
-      exported = part.export_dir and files.exists(part.export_dir)
-      exports = part.do_export and not exported
-      part = part.replace(do_train=not is_trained, do_export=exports)
-      written = _submissions(settings.output_dir, name, part.data_dir)
-      predicts = part.do_predict and not all(map(files.exists, written))
-      if not (part.do_train or predicts or exports):
-        text = "%s is complete; to train it anew, name another --output_dir"
-        logging.log(level, text, name)
-        continue
+    if settings.do_train and not values.keys().isdisjoint(_rows_of(name)):
+      text = "%s is complete; to predict or export it again, leave out "
+      text += "--do_train; to train it anew, name another --output_dir"
+      logging.log(level, text, name)
+      continue
+    part = _part(settings, name)
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
@@ -91,31 +76,15 @@ def _rows_of(name):
   return [row for row in _ROWS if row.split("-m")[0] == name]
 
 
-def _part(settings: Settings, name, level):
+def _part(settings: Settings, name):
   """Settings of a task's run, which predicts only if there is a test file."""
   flags = "data_dir", "output_dir", "export_dir", "teacher"
   folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
   part = settings.replace(from_mnli=False, **folders)
   test_file = named_tasks.find(name).splits["test"].file
-  path = os.path.join(part.needed("data_dir"), test_file)
-  if settings.do_predict and not files.exists(path):
-    message = "%s is not there: %s is not predicted"
-    logging.log(level, message, path, name)
+  if not files.exists(os.path.join(part.needed("data_dir"), test_file)):
     part = part.replace(do_predict=False)
   return part
-
-
-def _submissions(output_dir, name, data_dir=None):
-  """Paths of a task's files for GLUE's site.
-
-  With `data_dir`, leaves out the paths for test files that `data_dir` lacks.
-  """
-  return [
-    os.path.join(output_dir, name, split.submission)
-    for split in named_tasks.find(name).splits.values()
-    if split.submission
-    and (not data_dir or files.exists(os.path.join(data_dir, split.file)))
-  ]
 
 
 def run(settings: Settings) -> None:
@@ -128,7 +97,7 @@ def run(settings: Settings) -> None:
   values = _read(settings.output_dir)
   runs = parts(settings, logging.INFO)
   writes = processes.is_chief() and not settings.dry_run
-  if any(flags.get("do_train", settings.do_train) for flags in runs.values()):
+  if settings.do_train and runs:
     model_files.save_command(settings, settings.seed or 0)
   for name, flags in runs.items():
     part = settings.replace(**flags)
@@ -143,18 +112,22 @@ def run(settings: Settings) -> None:
     for row in _rows_of(name):
       suffix = "_mismatched" if row == "MNLI-mm" else ""
       path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
-      if files.exists(path):
+      # A row shows that its task is complete, so only a training makes a row.
+      if (settings.do_train or row in values) and files.exists(path):
         lines = (line.split(" = ") for line in textfiles.lines(path))
-        score = 100 * float(dict(lines)[f"eval_{_ROWS[row][0]}"])
-        was_trained = row in values and values[row].is_trained
-        values[row] = Row(score, part.do_train or was_trained)
+        values[row] = 100 * float(dict(lines)[f"eval_{_ROWS[row][0]}"])
     _write(settings.output_dir, values)
   if settings.do_predict and writes:
     _write_submission(settings.output_dir)
 
 
 def _write_submission(folder):
-  paths = [p for name in _TASKS for p in _submissions(folder, name)]
+  paths = [
+    os.path.join(folder, name, split.submission)
+    for name in _TASKS
+    for split in named_tasks.find(name).splits.values()
+    if split.submission
+  ]
   absent = [os.path.basename(p) for p in paths if not files.exists(p)]
   content = io.BytesIO()
   with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -166,31 +139,30 @@ def _write_submission(folder):
   logging.info("wrote %s, without: %s", target, ", ".join(absent) or "none")
 
 
-def _read(output_dir) -> dict[str, Row]:
-  """Reads the rows of the table by name."""
+def _read(output_dir) -> dict[str, float]:
+  """Reads the scores of the table by row."""
   return {
-    row["task"]: Row(float(row["dev"]), row["trained"] == "yes")
+    row["task"]: float(row["dev"])
     for row in model_files.read_table(output_dir, TABLE)
     if row["task"] in _ROWS
   }
 
 
-def _write(output_dir, values: Mapping[str, Row]):
+def _write(output_dir, values: Mapping[str, float]):
   """Writes and logs the table; its last row averages the paper's tasks."""
-  header = ("task", "metric", "dev", "paper_base", "paper_large", "trained")
+  header = ("task", "metric", "dev", "paper_base", "paper_large")
   table: list[tuple[str, ...]] = [header]
   numbers = []
   for name, (metric, *paper) in _ROWS.items():
     if name in values:
-      row = [values[name].score, *paper]
+      row = [values[name], *paper]
       cells = ["" if x is None else f"{x:.2f}" for x in row]
-      trained = "yes" if values[name].is_trained else "no"
-      table.append((name, metric, *cells, trained))
+      table.append((name, metric, *cells))
       if None not in paper:
         numbers.append(row)
   if numbers:
     means = [f"{mean(column):.2f}" for column in zip(*numbers, strict=True)]
-    table.append(("average", "", *means, ""))
+    table.append(("average", "", *means))
   for row in table:
-    logging.info("%-8s %-21s %6s %11s %11s", *row[:5])
+    logging.info("%-8s %-21s %6s %11s %11s", *row)
   metrics.write_table(os.path.join(output_dir, TABLE), table)

@@ -141,45 +141,30 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, test_predictions.tsv and GLUE's submission.
 
-  For "test_mismatched", the first two end with _mismatched.tsv. `logits` are
-  [N, L] or [N, 1].
+  For "test_mismatched", the first two end with _mismatched.tsv. A row of
+  test_predictions.tsv has guid, prediction, the probability of each label, and
+  copied columns. `logits` are [N, L] or [N, 1].
   """
-  outputs = probabilities(task, logits)
+  outputs = np.asarray(probabilities(task, logits), np.float32)
   end = split.removeprefix("test") + ".tsv"
   metrics.write_results(os.path.join(folder, f"test_results{end}"), outputs)
-  path = os.path.join(folder, f"test_predictions{end}")
-  write_prediction_table(path, task, outputs, examples)
-  if submission := task.splits[split].submission:
-    if task.is_regression:
-      outputs = np.clip(outputs, 0.0, 5.0)  # the GLUE server allows 0 to 5
-    names = enumerate(_prediction_names(task, outputs))
-    table = [("index", "prediction"), *((str(i), name) for i, name in names)]
-    metrics.write_table(os.path.join(folder, submission), table)
-
-
-def write_prediction_table(
-  path: str,
-  task: ClassificationTask,
-  outputs: np.ndarray,
-  examples: Sequence[TextExample],
-) -> None:
-  """Writes guid, prediction, the probability of each label, and copied columns.
-
-  Tabs and line breaks become blanks. A copied column whose name is in use gets
-  the prefix "input_".
-  """
-  cell = partial(re.sub, r"[\t\r\n]+", " ")
-  rows = np.asarray(outputs, np.float32)
-  names = _prediction_names(task, rows)
+  cell = partial(re.sub, r"[\t\r\n]+", " ")  # a cell is on one line
+  names = _prediction_names(task, outputs)
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
-  header = ["guid", "prediction", *task.labels]
-  header += [f"input_{c}" if c in header else c for c in copied]
+  header = ["guid", "prediction", *task.labels, *copied]
   table: list[Iterable[str]] = [map(cell, header)]
-  for example, name, row in zip(examples, names, rows, strict=True):
+  for example, name, row in zip(examples, names, outputs, strict=True):
     values = map(str, row if task.labels else ())
     cells = (cell((example.columns or {}).get(c, "")) for c in copied)
     table.append([example.guid, name, *values, *cells])
-  metrics.write_table(path, table)
+  metrics.write_table(os.path.join(folder, f"test_predictions{end}"), table)
+  if submission := task.splits[split].submission:
+    if task.is_regression:
+      outputs = np.clip(outputs, 0.0, 5.0)  # the GLUE server allows 0 to 5
+      names = _prediction_names(task, outputs)
+    table = [("index", "prediction")]
+    table += [(str(i), name) for i, name in enumerate(names)]
+    metrics.write_table(os.path.join(folder, submission), table)
 
 
 def _prediction_names(task, outputs):

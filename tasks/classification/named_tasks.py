@@ -105,8 +105,7 @@ def _mnli() -> ClassificationTask:
 
 def xnli(language: str = "zh") -> ClassificationTask:
   """Makes the XNLI task of a language. The original has only "zh", Chinese."""
-  column = ("language", language)
-  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=column)
+  dev = Split("xnli.dev.tsv", *_PAIR, "gold_label", language=language)
   train = f"multinli/multinli.train.{language}.tsv"
   splits = {"train": Split(train, "premise", "hypo", "label"), "dev": dev}
   # The original does not read this file, which has real labels.
@@ -166,10 +165,9 @@ def check_text_pairs(column: str | None, start: str) -> None:
   trained = checkpoint_files.run_of(start)["flags"]
   is_custom = str(trained.get("task_name")).lower() == CUSTOM
   if is_custom and bool(trained.get("text_b_column")) != bool(column):
-    remedy = "leave it out" if column else "name the column of the second text"
     raise UserError(
       f"--text_b_column={column}, but the model of {start} was trained with "
-      f"--text_b_column={trained.get('text_b_column')}: {remedy}"
+      f"--text_b_column={trained.get('text_b_column')}: give both or neither"
     )
 
 
@@ -239,7 +237,7 @@ def with_labels(
     collect = partial(_training_labels, task, settings.data_dir)
   folder, trains = settings.output_dir, settings.do_train
   result = labels.choose(folder, checkpoint_labels, collect, trains)
-  if len(result) < 2 and not task.multi_label:
+  if len(result) < 2:
     raise UserError(
       f"{result.source}: the only label is {result[0]!r}: is it the right "
       "--label_column?"
@@ -265,8 +263,7 @@ def read(
     if kind in kinds and split != kind and not files.exists(path):
       logging.info("%s does not exist and is left out", path)
     elif kind in kinds:
-      has_columns = split in ("test", "test_mismatched")  # AX may lack them
-      copied = copied_columns if has_columns else ()
+      copied = copied_columns if kind == "test" else ()
       result[split] = examples.read_examples(task, data_dir, split, copied)
   return result
 
@@ -280,7 +277,7 @@ def _training_labels(task, data_dir):
     where = f"{path}, line {row.line}, column {split.label}"
     if not cell and not task.multi_label:
       raise UserError(f"{where} is blank")
-    texts.append(examples.names_in(task, cell, where))
+    texts.append(labels.split(cell, where) if task.multi_label else (cell,))
   result = set().union(*texts)
   if task.multi_label:
     if result <= {"0", "1"}:

@@ -147,13 +147,6 @@ class Classification(Task[Settings]):
       if named.multi_label:
         names = itertools.chain.from_iterable(names)
       labels.log_labels(file, names, expected, unit)
-    elif split == "train" and named.is_regression:
-      top = max(abs(float(row.label)) for row in rows)
-      if top > 10:
-        logging.warning(
-          f"{file}: there are scores up to {top:g}. Models learn large scores "
-          "slowly: divide all scores, so that they lie between 0 and 5"
-        )
     vocab_checks.warn_of_examples(
       lambda row: (row.text_a, row.text_b), rows, settings.tokenizer, file
     )

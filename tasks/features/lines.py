@@ -23,15 +23,15 @@ import numpy as np
 from cli.settings import common, flag, original
 from data import features
 from data.features import Row, RowEncoder
-from data.vocab import Tokenizer
 from data.write_records import log_lengths
-from modeling.config import POOLINGS
+from modeling.config import POOLINGS, BertConfig
 from runs.settings import ServedEncoder
 from runs.task_settings import LongText
 from storage import UserError, files, textfiles
 
 # Separates the texts of a line.
 SEPARATOR = " ||| "
+_LAST_FOUR = "-1,-2,-3,-4"  # layers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,8 @@ class Settings(LongText, ServedEncoder):
   input_file: str | None = common(None, "File with one text per line.")
   output_file: str | None = common(None, "File to write.")
   layers: str = common(
-    "-1,-2,-3,-4",
+    _LAST_FOUR,
     "Layers to extract: 0 is the first, -1 the last. Default: the last four.",
-    dependent=True,
   )
   overwrite: bool = common(False, "Replace --output_file.")
   batch_size: int = original(32, "Batch size for prediction.", minimum=1)
@@ -66,13 +65,20 @@ class Settings(LongText, ServedEncoder):
 Result = tuple[Row, np.ndarray]
 
 
-def layer_indexes(text: str) -> list[int]:
-  """Parses --layers; ValueError if an index is not a number."""
+def layer_indexes(settings: Settings, config: BertConfig) -> list[int]:
+  """Parses --layers; ValueError if an index is not a number.
+
+  The default leaves out layers that a small model lacks.
+  """
+  numbers = settings.layers.split(",")
+  if settings.layers == _LAST_FOUR:
+    numbers = numbers[: config.num_hidden_layers]
   try:
-    return [int(number) for number in text.split(",")]
+    return [int(number) for number in numbers]
   except ValueError:
     raise UserError(
-      f"--layers={text}: give numbers with commas between them, as in -1,-2"
+      f"--layers={settings.layers}: give numbers with commas between them, as "
+      "in -1,-2"
     ) from None
 
 
@@ -96,23 +102,19 @@ def count(path: str, has_windows: bool = False) -> int:
   return number
 
 
-def read_lines(
-  path: str,
-  tokenizer: Tokenizer,
-  max_length: int,
-  flag: str = "max_seq_length",
-) -> Iterator[Row]:
-  """Reads and tokenizes lines; truncates the longer of two texts first.
+def read_lines(settings: Settings) -> Iterator[Row]:
+  """Reads and tokenizes --input_file; truncates the longer of two texts first.
 
-  Logs at the end how many lines exceed `max_length`, the value of `flag`.
+  Logs at the end how many lines were too long.
   """
-  encoder = RowEncoder(tokenizer, max_length)
+  path, max_length = settings.needed("input_file"), settings.row_length
+  encoder = RowEncoder(settings.tokenizer, max_length)
   lengths: Counter[int] = Counter()
   for text in textfiles.lines(path):
     row = encoder.encode(*split(text))
     lengths[row.length] += 1
     yield row
-  log_lengths(path, lengths, max_length, flag=flag)
+  log_lengths(path, lengths, max_length, flag=settings.row_length_flag)
 
 
 def chunks(lines: Iterable[Row], max_tokens: int) -> Iterator[list[Row]]:

@@ -3,6 +3,7 @@
 import tensorflow as tf
 from absl import logging
 
+from modeling.config import BertConfig
 from modeling.models import layer_outputs, mean_of_tokens
 from runs import model_files
 from runs.session import text_windows
@@ -18,19 +19,18 @@ from training import loop
 _CHUNK_SIZE = 2**26
 
 
-def write(settings: Settings, model, hidden_size: int) -> None:
+def write(settings: Settings, model, config: BertConfig) -> None:
   """Writes the activations of --input_file to --output_file."""
-  layers = text_lines.layer_indexes(settings.layers)
-  tokenizer, flag = settings.tokenizer, settings.row_length_flag
+  layers = text_lines.layer_indexes(settings, config)
   path, output = settings.needed("input_file"), settings.needed("output_file")
-  lines = text_lines.read_lines(path, tokenizer, settings.row_length, flag)
-  max_tokens = _CHUNK_SIZE // (len(layers) * hidden_size)
+  lines = text_lines.read_lines(settings)
+  max_tokens = _CHUNK_SIZE // (len(layers) * config.hidden_size)
   progress = Progress("extracted", text_lines.count(path), "lines")
   results = _extract(settings, model, lines, max_tokens, progress)
   if settings.format == "npz":
     text_lines.write_npz(output, results, layers)
   else:
-    tokens = tokenizer.convert_ids_to_tokens
+    tokens = settings.tokenizer.convert_ids_to_tokens
     text_lines.write_json(output, results, layers, tokens)
   logging.info("wrote %s", output)
 
@@ -95,7 +95,7 @@ def served_model(settings: Settings, of_tokens: bool = True) -> ServedModel:
   tokens, whatever --pooling says.
   """
   config, windows = model_files.config(settings), text_windows(settings)
-  layers = text_lines.layer_indexes(settings.layers)
+  layers = text_lines.layer_indexes(settings, config)
   pooling = "none" if of_tokens and not windows else settings.pooling
   model = layer_outputs(config, layers, pooling, windows)
   texts = TextConfig(settings.tokenizer, settings.row_length)

@@ -112,10 +112,23 @@ class Swag(Task[Settings]):
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
   ) -> None:
-    """Writes test_results.tsv and test_predictions.tsv."""
+    """Writes test_results.tsv (only probabilities) and test_predictions.tsv.
+
+    A row of test_predictions.tsv has the example's number, the predicted
+    ending's number and text, and all probabilities.
+    """
+    folder = self.settings.output_dir
     batch_size = self.settings.predict_batch_size
     logits = loop.outputs(model, records, batch_size)["logits"]
-    write_predictions(self.settings.output_dir, logits, records.rows)
+    probs = softmax(logits).astype(np.float32)
+    metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)
+    table = [["number", "prediction", "text", *_names(logits)]]
+    rows = zip(records.rows, probs, strict=True)
+    for number, (example, row) in enumerate(rows):
+      choice = int(np.argmax(row))
+      text = " ".join(example.endings[choice].split())
+      table.append([str(number), str(choice), text, *map(str, row)])
+    metrics.write_table(os.path.join(folder, "test_predictions.tsv"), table)
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
@@ -126,23 +139,6 @@ class Swag(Task[Settings]):
 
 
 served_model = Swag.served_model
-
-
-def write_predictions(folder: str, logits: np.ndarray, choices) -> None:
-  """Writes test_results.tsv (only probabilities) and test_predictions.tsv.
-
-  A row of test_predictions.tsv has the example's number, the predicted ending's
-  number and text, and all probabilities. logits are [N, C].
-  """
-  probs = softmax(logits).astype(np.float32)
-  metrics.write_results(os.path.join(folder, "test_results.tsv"), probs)
-  table = [["number", "prediction", "text", *_names(logits)]]
-  rows = zip(choices, probs, strict=True)
-  for number, (example, row) in enumerate(rows):
-    choice = int(np.argmax(row))
-    text = " ".join(example.endings[choice].split())
-    table.append([str(number), str(choice), text, *map(str, row)])
-  metrics.write_table(os.path.join(folder, "test_predictions.tsv"), table)
 
 
 def _names(logits):

@@ -57,7 +57,7 @@ class Settings(Packing, Evaluation, Masks, Sampling):
     training=False,
     dry_run=DRY_RUN_STEPS,
   )
-  sampling_weights: tuple[str, ...] | None = flag(
+  sampling_weights: tuple[float, ...] | None = flag(
     None,
     "Weights of the patterns of --input_file in training, as in 3,1. Default: "
     "each record once per epoch.",
@@ -116,7 +116,12 @@ def check_flags(settings: Settings) -> None:
     text = f"--stop_at_step={stop} is beyond --num_train_steps={num_steps}"
     raise UserError(text)
   settings.masks()
-  sampling_weights(settings)
+  weights, number = settings.sampling_weights, len(settings.patterns)
+  if weights and len(weights) != number:
+    raise UserError(
+      f"--sampling_weights={','.join(map(str, weights))}: give a number for "
+      f"each of the {number} patterns of --input_file"
+    )
   check_objective(settings)
   if settings.do_export:
     check_export(settings)
@@ -212,26 +217,6 @@ def check_objective(settings: Settings) -> None:
   elif not (settings.special_tokens or settings.vocab_file):
     text = "--nospecial_tokens needs --vocab_file, which has these tokens"
     raise UserError(text)
-
-
-def sampling_weights(settings: Settings) -> list[float] | None:
-  """Weights of the patterns of --input_file; None without --sampling_weights.
-
-  Raises ValueError for a wrong number of weights, or other texts.
-  """
-  if not settings.sampling_weights:
-    return None
-  try:
-    weights = [float(weight) for weight in settings.sampling_weights]
-  except ValueError:
-    weights = []
-  number = len(settings.patterns)
-  if len(weights) != number:
-    raise UserError(
-      f"--sampling_weights={','.join(settings.sampling_weights)}: give a "
-      f"number for each of the {number} patterns of --input_file"
-    )
-  return weights
 
 
 def check_export(settings: Settings) -> None:

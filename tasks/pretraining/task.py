@@ -136,13 +136,14 @@ def _records(settings: Settings, config, sources, masking, packing=None):
 def _weighted_sources(settings: Settings):
   """Makes a Source (files and weight) for each pattern of --input_file."""
   groups = [files.expand(pattern) for pattern in settings.patterns]
-  weights = pretraining_settings.sampling_weights(settings)
-  if not weights:  # by size: records have nearly the same number of bytes
-    sizes = [sum(map(files.size, paths)) for paths in groups]
-    weights = [size**settings.sampling_exponent for size in sizes]
-    for pattern, weight in zip(settings.patterns, weights, strict=True):
-      percent = 100 * weight / sum(weights)
-      logging.info("%s: %.1f %% of the records", pattern, percent)
+  if settings.sampling_weights:
+    return list(map(Source, groups, settings.sampling_weights))
+  # By size: records have nearly the same number of bytes.
+  sizes = [sum(map(files.size, paths)) for paths in groups]
+  weights = [size**settings.sampling_exponent for size in sizes]
+  for pattern, weight in zip(settings.patterns, weights, strict=True):
+    percent = 100 * weight / sum(weights)
+    logging.info("%s: %.1f %% of the records", pattern, percent)
   return list(map(Source, groups, weights))
 
 

@@ -26,6 +26,7 @@ from tasks.ner.schemes import Scheme
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
 from tasks.squad.records import WindowConfig
+from tests import programs
 from tests.data.pretraining.corpus import SILENT
 from tests.parity.golden_files import GOLDEN
 from training import checkpoint, checkpoint_files
@@ -104,7 +105,9 @@ def _squad(path):
 
 def _text_lines(path):
   text_lines.count(path)
-  for line in text_lines.read_lines(path, _tokenizer(), 32):
+  files = {"input_file": path, "vocab_file": str(GOLDEN / "vocab.txt")}
+  settings = programs.arguments("extract_features", max_seq_length=32, **files)
+  for line in text_lines.read_lines(settings):
     assert 2 <= len(line.ids) <= 32
 
 

@@ -75,16 +75,6 @@ def test_predictions_of_do_predict_output_folder_and_export_are_equal(
     np.testing.assert_allclose(ratings, expected, atol=1e-4)
 
 
-def test_the_head_is_restored_unless_new_head_is_given(trained, tmp_path):
-  output, flags = trained
-  start = {"init_checkpoint": output, "output_dir": tmp_path / "next"}
-  start |= {"do_train": True, "dry_run": True}
-  log = programs.run(PROGRAM, **flags, **start)
-  assert "the head is restored from" in log
-  log = programs.run(PROGRAM, **flags, **start, new_head=True)
-  assert "the head is fresh, not restored from" in log
-
-
 def test_the_head_survives_a_conversion_to_transformers_and_back(
   trained, tmp_path
 ):

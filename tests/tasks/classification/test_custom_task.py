@@ -64,16 +64,9 @@ def test_predicting_needs_neither_a_training_file_nor_a_label_column(tmp_path):
 def test_a_users_files_may_come_from_a_spreadsheet(tmp_path):
   flags = {"encoding": "cp1252", "text_b_column": "Bezug"}
   rows = "body;Bezug;kind;;", "schön;–;gut ;;", ";;;;", "b;c; nein;;", ""
-  write_files(
-    tmp_path,
-    train_csv="\r\n".join(rows).encode("cp1252"),
-    dev_txt="Bezug|body|kind\r\nx|y|nein\r\n".encode("utf-16"),
-  )
+  write_files(tmp_path, train_csv="\r\n".join(rows).encode("cp1252"))
   expected = [("schön", "–", "gut"), ("b", "c", "nein")]
   assert _read(tmp_path, "train", **flags) == expected
-  assert _read(tmp_path, "dev", **flags) == [("y", "x", "nein")]
-  with pytest.raises(ValueError, match=r"train\.csv, line 2: byte 0xf6 is not"):
-    _read(tmp_path, "train")
   with pytest.raises(ValueError, match="there are 'body;Bezug;kind;;'"):
     _read(tmp_path, "train", **flags, delimiter="comma")
 
@@ -85,7 +78,7 @@ def test_each_split_has_one_file(tmp_path):
   write_files(tmp_path, dev_json='{"body": "C", "kind": "good"}')
   with pytest.raises(FileNotFoundError, match="the labels are unknown"):
     _read(tmp_path, "dev")
-  write_files(tmp_path, train_txt=TRAIN)
+  write_files(tmp_path, train_txt_gz=gzip.compress(TRAIN.encode()))
   assert _read(tmp_path, "train")[0] == ("A", None, "good")
   assert _read(tmp_path, "dev") == [("C", None, "good")]
   write_files(tmp_path, dev_csv_gz=b"x")
@@ -93,21 +86,12 @@ def test_each_split_has_one_file(tmp_path):
     _read(tmp_path, "train")
 
 
-def test_a_users_files_may_be_compressed(tmp_path):
-  write_files(tmp_path, train_csv_gz=gzip.compress(b"body,kind\nx,1\ny,0\n"))
-  assert _read(tmp_path, "train") == [("x", None, "1"), ("y", None, "0")]
-
-
 def _rows(*rows):
   return "body\tkind\n" + "".join(f"{row}\n" for row in rows)
 
 
 @pytest.mark.parametrize(
-  ("train", "dev"),
-  [
-    *(("1", "1.0"), ("1.0", "1"), ("1", "1.")),
-    *(("TRUE", "True"), ("False", "FALSE")),
-  ],
+  ("train", "dev"), [("1", "1.0"), ("1.0", "1"), ("TRUE", "True")]
 )
 def test_a_dev_label_gets_the_spelling_of_the_training_file(
   tmp_path, train, dev
@@ -123,25 +107,14 @@ def test_a_label_of_the_training_file_keeps_its_spelling_in_dev(tmp_path):
   assert [row[2] for row in _read(tmp_path, "dev")] == ["1", "1.0"]
 
 
-@pytest.mark.parametrize(
-  ("cell", "score"),
-  [
-    *((" 2", "2"), ("-1e3", "-1e3"), ("1.234", "1.234")),
-    # A score may have a decimal comma.
-    *(("4,5", "4.5"), ("-0,25", "-0.25"), ("12,3456", "12.3456")),
-    # The comma of 1,234 may separate thousands.
-    *((cell, None) for cell in ("x", " ", "nan", "inf", "1,234", "1,5,6")),
-  ],
-)
-def test_scores_have_to_be_numbers(tmp_path, cell, score):
+@pytest.mark.parametrize("cell", ["x", " ", "nan", "inf", "4,5"])
+def test_scores_have_to_be_numbers(tmp_path, cell):
   write_files(tmp_path, train_tsv=_rows("a\t1", f"a\t{cell}"))
-  if score:
-    [_, (*_, label)] = _read(tmp_path, "train", is_regression=True)
-    assert label == score
-  else:
-    message = f"line 3.*'{cell.strip()}' is not a number"
-    with pytest.raises(ValueError, match=message):
-      _read(tmp_path, "train", is_regression=True)
+  message = f"line 3.*'{cell.strip()}' is not a number"
+  with pytest.raises(ValueError, match=message):
+    _read(tmp_path, "train", is_regression=True)
+  write_files(tmp_path, train_tsv=_rows("a\t -1e3"))
+  assert _read(tmp_path, "train", is_regression=True) == [("a", None, "-1e3")]
 
 
 SEVERAL = {"multi_label": True}
@@ -153,7 +126,10 @@ SEVERAL = {"multi_label": True}
     (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
+    (_rows("A\tx"), SEVERAL, r"train\.tsv: the only label is 'x'"),
     (_rows("A\t"), SEVERAL, "kind has no label, or only 0 and 1"),
+    (_rows("A\t[1, 0]", "B\t[0, 1]"), SEVERAL, "kind has .* only 0 and 1"),
+    (_rows("A\t1|0"), SEVERAL, "kind has .* only 0 and 1"),
   ],
 )
 def test_unusable_training_files_and_flags_are_refused(
@@ -169,8 +145,7 @@ def test_unusable_training_files_and_flags_are_refused(
   ("dev", "flags", "message"),
   [
     (_rows("a\tA"), {}, "line 2.* 'A' is not a label"),
-    (_rows("a\t01"), {}, "line 2.* '01' is not a label .*labels are 1, a"),
-    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is not a label"),
+    (_rows("a\t1", "", "\t1", "b\t "), {}, "line 5, .*: '' is .*labels are 1"),
     (_rows("a\t1|2"), SEVERAL, "line 2.*'2' is not a label"),
   ],
 )
@@ -180,21 +155,14 @@ def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
     _read(tmp_path, "dev", **flags)
 
 
-@pytest.mark.parametrize(
-  ("train", "flags", "is_reported"),
-  [
-    (_rows("a\tx, y", "b\tz"), SEVERAL, True),
-    (_rows("a\tx|y", "b\tz"), SEVERAL, False),
-    (_rows("a\tx, y", "b\tz"), {}, False),
-  ],
-)
+@pytest.mark.parametrize("separator", ["|", ", "])
 def test_a_warning_says_that_no_text_has_several_labels(
-  tmp_path, caplog, train, flags, is_reported
+  tmp_path, caplog, separator
 ):
-  write_files(tmp_path, train_tsv=train)
-  task_of(str(tmp_path), str(tmp_path / "out"), **flags)
+  write_files(tmp_path, train_tsv=_rows(f"a\tx{separator}y", "b\tz"))
+  task_of(str(tmp_path), str(tmp_path / "out"), **SEVERAL)
   text = "no text has several labels; '|' separates labels"
-  assert (text in caplog.text) == bool(caplog.text) == is_reported
+  assert (text in caplog.text) == (separator == ", ")
 
 
 def test_blank_texts_of_both_columns_are_reported(tmp_path, caplog):

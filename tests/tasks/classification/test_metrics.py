@@ -1,5 +1,7 @@
 """Scores, reports and files of predictions of classification tasks."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -34,24 +36,17 @@ def test_labels_are_evaluated_by_accuracy_and_scores_by_correlations():
   assert result == {"pearson": pytest.approx(1), "spearman": pytest.approx(1)}
 
 
-def _report(outputs, examples):
-  predicted = evaluation.predictions(MNLI, outputs)
-  labels = evaluation.label_ids(MNLI, examples)
-  return metrics.classification_report(MNLI.labels, predicted, labels)
-
-
 def test_the_report_has_a_row_for_every_label():
-  lines = _report(OUTPUTS, EXAMPLES).splitlines()
-  assert [line.split() for line in lines[:5]] == [
+  predicted, labels = np.array([2, 1, 1, 0]), np.array([2, 1, 2, 2])
+  report = metrics.classification_report(MNLI.labels, predicted, labels)
+  assert [line.split() for line in report.splitlines()[:5]] == [
     ["precision", "recall", "f1-score", "support"],
     [],
-    ["contradiction", "1.0000", "1.0000", "1.0000", "1"],
+    # A label without examples causes no division by zero.
+    ["contradiction", "0.0000", "0.0000", "0.0000", "0"],
     ["entailment", "0.5000", "1.0000", "0.6667", "1"],
-    ["neutral", "1.0000", "0.5000", "0.6667", "2"],
+    ["neutral", "1.0000", "0.3333", "0.5000", "3"],
   ]
-  # A label without examples causes no division by zero.
-  report = _report(OUTPUTS[3:], EXAMPLES[3:])
-  assert "neutral     0.0000    0.0000    0.0000         0" in report
 
 
 def test_results_are_written_in_the_format_of_the_original(tmp_path):
@@ -81,31 +76,26 @@ def test_results_of_a_task_with_labels_include_the_accuracy(
   assert [*result] == expected
 
 
-def test_predictions_are_written_with_the_names_of_labels(tmp_path):
-  path, write = tmp_path / "p.tsv", evaluation.write_prediction_table
-  write(str(path), MNLI, OUTPUTS[:2], EXAMPLES[:2])
+def test_predictions_are_written_with_names_and_copied_columns(tmp_path):
+  path, logits = (
+    tmp_path / "test_predictions.tsv",
+    np.log([[1, 2, 1], [1, 1, 2]]),
+  )
+  write = partial(evaluation.write_predictions, str(tmp_path))
+  write(MNLI, "test", logits, EXAMPLES[:2])
   assert path.read_text() == (
     "guid\tprediction\tcontradiction\tentailment\tneutral\n"
-    "dev-1\tneutral\t0.1\t0.2\t0.7\n"
-    "dev-2\tentailment\t0.2\t0.5\t0.3\n"
+    "dev-1\tentailment\t0.25\t0.5\t0.25\n"
+    "dev-2\tneutral\t0.25\t0.25\t0.5\n"
   )
-  task = named_tasks.find("sts-b")
-  write(str(path), task, [[2.5], [-0.0028]], EXAMPLES[:2])
-  assert path.read_text() == "guid\tprediction\ndev-1\t2.5\ndev-2\t-0.0028\n"
-  with pytest.raises(ValueError, match="zip"):
-    write(str(path), MNLI, OUTPUTS[:3], EXAMPLES)
-
-
-def test_copied_input_columns_are_written_with_predictions(tmp_path):
-  path = tmp_path / "p.tsv"
-  columns = {"guid": "7", "note": "a\t\r\nb"}
-  examples = [EXAMPLES[0]._replace(columns=columns)]
-  examples.append(EXAMPLES[1]._replace(columns={"guid": "8"}))
-  task = named_tasks.find("sts_b")
-  evaluation.write_prediction_table(str(path), task, [[2.5], [1]], examples)
+  rows = [EXAMPLES[0]._replace(columns={"id": "7", "note": "a\t\r\nb"})]
+  rows.append(EXAMPLES[1]._replace(columns={"id": "8"}))
+  write(named_tasks.find("sts-b"), "test", [[2.5], [-0.0028]], rows)
   assert path.read_bytes().decode() == (
-    "guid\tprediction\tinput_guid\tnote\ndev-1\t2.5\t7\ta b\ndev-2\t1.0\t8\t\n"
+    "guid\tprediction\tid\tnote\ndev-1\t2.5\t7\ta b\ndev-2\t-0.0028\t8\t\n"
   )
+  with pytest.raises(ValueError, match="zip"):
+    write(MNLI, "test", logits, EXAMPLES)
 
 
 @pytest.mark.parametrize(

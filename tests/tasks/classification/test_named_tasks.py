@@ -75,32 +75,6 @@ def test_a_row_in_the_published_layout_is_read(tokenizer, tmp_path, line):
   assert build(example)[0]["label_ids"] == [float(label_id)]
 
 
-def test_every_split_has_a_row_in_this_test():
-  assert {tuple(line.split()[:2]) for line in ROWS} == {
-    (name, split)
-    for name, task in named_tasks.TASKS.items()
-    for split in task.splits
-  }
-
-
-def test_the_diagnostic_file_of_mnli_may_lack_the_copied_columns(tmp_path):
-  for name, columns in (
-    ("MNLI/test_matched", "index\tsentence1\tsentence2\tgenre\n"),
-    ("MNLI/test_mismatched", "index\tsentence1\tsentence2\tgenre\n"),
-    ("diagnostic/diagnostic", "sentence1\tsentence2\n"),  # no genre
-  ):
-    path = tmp_path / f"{name}.tsv"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(columns * 2)
-  mnli, data = named_tasks.find("MNLI"), str(tmp_path / "MNLI")
-  rows = named_tasks.read(mnli, data, ["test"], ["genre"])
-  assert {split: row.columns for split, [row] in rows.items()} == {
-    "test": {"genre": "genre"},
-    "test_mismatched": {"genre": "genre"},
-    "test_ax": None,
-  }
-
-
 def test_an_incomplete_row_of_qqp_is_skipped_in_train_but_refused_in_test(
   tmp_path,
 ):
@@ -128,5 +102,5 @@ def test_only_rows_of_the_chosen_language_are_read_from_xnli(tmp_path):
     rows = [(x.guid, x.text_a) for x in result]
     assert rows == [(guid, language) for guid in guids]
     assert task.splits["train"].file.endswith(f"train.{language}.tsv")
-  with pytest.raises(ValueError, match=r"language sw; there are fr, zh"):
+  with pytest.raises(ValueError, match="no row with language sw"):
     examples.read_examples(named_tasks.xnli("sw"), str(tmp_path), "dev")

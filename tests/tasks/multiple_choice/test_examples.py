@@ -31,22 +31,15 @@ def test_the_layout_of_swag_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_rows_may_have_any_number_of_endings_in_any_order_and_no_label(
+def test_rows_to_predict_may_have_any_number_of_endings_in_any_order(
   tmp_path, count
 ):
   names = tuple(f"ending{i}" for i in range(count))
-  row = ",".join(["a", "b", *map(str.upper, sorted(names))])
-  path = _write(tmp_path, f"sent1,sent2,{','.join(sorted(names))}\n{row}\n")
+  header = f"sent1,sent2,{','.join(sorted(names))},label"
+  row = ",".join(["a", "b", *map(str.upper, sorted(names)), "-1"])
+  path = _write(tmp_path, f"{header}\n{row}\n")
   endings = tuple(map(str.upper, names))
   assert read_examples(path, False) == [ChoiceExample("a", "b", endings)]
-
-
-@pytest.mark.parametrize("label", ["", "-1", "1"])
-def test_labels_of_a_test_file_are_ignored(tmp_path, label):
-  header = "sent1,sent2,ending0,ending1,label\n"
-  path = _write(tmp_path, f"{header}a,b,x,y,{label}\n")
-  [example] = read_examples(path, has_labels=False)
-  assert example.label is None
 
 
 LINE = (
@@ -92,13 +85,6 @@ def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
   assert "'sent2'" not in caplog.text
 
 
-def test_an_unknown_label_is_recorded_as_0(tokenizer):
-  build = ChoiceRecordBuilder(tokenizer, 8)
-  for label, expected in ((None, [0]), (0, [0]), (1, [1])):
-    row, _ = build(ChoiceExample("a", "b", ("c", "d"), label))
-    assert row["label_ids"] == expected
-
-
 def test_every_choice_becomes_a_pair_of_texts(tokenizer, tmp_path):
   build = ChoiceRecordBuilder(tokenizer, 8)
   row, lengths = build(ChoiceExample("a b c", "b", ("d", "e d e e"), 1))
@@ -114,3 +100,5 @@ def test_every_choice_becomes_a_pair_of_texts(tokenizer, tmp_path):
   assert batch["segment_ids"][0] == [[0] * 5 + [1] * 3] * 2
   assert batch["input_mask"][0] == [[1] * 8] * 2
   assert batch["label_ids"] == batch["is_real_example"] == [1]
+  unknown, _ = build(ChoiceExample("a", "b", ("c", "d"), None))
+  assert unknown["label_ids"] == [0]
