@@ -17,7 +17,7 @@ from keras import ops
 from data import vocab_checks
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
-from modeling.models import ENCODER_INPUTS, Ensemble
+from modeling.models import ENCODER_INPUTS, members
 from serving import savedmodel
 from serving.answers import Encoded
 from serving.export import ServedModel
@@ -66,7 +66,7 @@ def encode(served: ServedModel, texts: Mapping) -> Encoded:
 
   Warns if many words become [UNK], for example in a decomposed (NFD) text.
   """
-  if isinstance(served.model, Ensemble):
+  if members(served.model):
     raise UserError("an ensemble has no page: name one of its models")
   answers = served.answers
   tokenizer = answers.config.tokenizer

@@ -49,7 +49,7 @@ def test_a_bug_prints_a_traceback(body):
 def test_an_oserror_with_a_path_counts_as_a_mistake_of_the_user():
   with pytest.raises(NotADirectoryError) as caught:
     os.makedirs("/dev/null/folder")
-  assert program.is_user_error(caught.value)
+  assert program.message_of(caught.value)
 
 
 @dataclass(frozen=True, kw_only=True)

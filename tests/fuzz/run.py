@@ -36,7 +36,7 @@ def attempt(read, path: str, content: bytes) -> str:
   try:
     read(path)
   except Exception as error:
-    if isinstance(error, TimeoutError) or not program.is_user_error(error):
+    if isinstance(error, TimeoutError) or not program.message_of(error):
       raise
     return "refused"
   finally:
