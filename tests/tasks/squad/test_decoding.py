@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad import answers, records
+from tasks.squad.answers import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
@@ -41,7 +41,7 @@ def scores(length=16, **at):
 def answer(logits, text=STEVE, **chosen):
   """Returns answer, n-best list and null odds of one question."""
   examples = [question(text)]
-  decoded = decoding.decode(
+  decoded = answers.decode(
     examples,
     cut_windows(examples),
     logits,
@@ -62,7 +62,7 @@ def test_spans_of_equal_score_keep_their_order():
   examples = [question(" ".join(words))]
   [window] = cut_windows(examples, (128, 4, 4))
   starts = np.arange(128) % 3.0
-  decoded = decoding.decode(
+  decoded = answers.decode(
     examples,
     [window],
     [(starts, np.zeros(128))],
@@ -81,7 +81,7 @@ def test_in_squad_2_the_answer_is_empty_if_no_span_is_in_the_paragraph():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
-  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
+  assert result == ("", [{"text": "", **null}], answers.NO_ANSWER_ODDS)
   with pytest.raises(ValueError, match="zip"):  # each window needs logits
     answer([])
 
@@ -90,7 +90,7 @@ def test_in_squad_2_the_answer_is_empty_if_no_span_is_in_the_paragraph():
 def test_a_paragraph_without_tokens_has_no_answer(text):
   null = {"probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
   result = answer([], text=text, **V2)
-  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
+  assert result == ("", [{"text": "", **null}], answers.NO_ANSWER_ODDS)
   # Version 1.1 says "empty", as the original does.
   result = answer([], text=text)
   assert result == ("empty", [{"text": "empty", **null}], None)
@@ -134,7 +134,7 @@ def test_an_ensemble_ranks_no_answer_after_equally_probable_texts():
   # A probability of zero has no logarithm.
   logits = [_ensemble(_sure(0, 999), _sure(0, 999))]
   _, _, odds = answer(logits, n_best_size=2, **V2)
-  assert odds == pytest.approx(-math.log(decoding.LEAST_PROBABILITY))
+  assert odds == pytest.approx(-math.log(answers.LEAST_PROBABILITY))
 
 
 WORDS = st.lists(
@@ -160,7 +160,7 @@ def test_decoding_never_fails(paragraphs, seed, scale, size, longest, negative):
   # Rounding makes ties.
   logits = [(scale * rng.normal(size=(2, 16))).round() for _ in result]
   chosen = DecodingConfig(size, longest, negative)
-  decoded = decoding.decode(examples, result, logits, TOKENIZER, chosen)
+  decoded = answers.decode(examples, result, logits, TOKENIZER, chosen)
   for example in examples:
     nbest = decoded.nbest[example.qas_id]
     assert 1 <= len(nbest) <= size + negative
@@ -181,7 +181,7 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
     "tokenize",
     lambda text: split.append(text) or tokenize(text),
   )
-  answer_text = decoding.AnswerText(TOKENIZER)
+  answer_text = records.AnswerText(TOKENIZER)
   for _ in range(3):
     for start in range(len(window.token_word_ids)):
       begin = start + window.context_offset
@@ -191,7 +191,7 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_only_spans_of_the_best_starts_and_ends_become_texts(monkeypatch, size):
-  calls, finder = [], decoding.AnswerText
+  calls, finder = [], records.AnswerText
   text = finder.text
   monkeypatch.setattr(
     finder, "text", lambda *given: calls.append(given) or text(*given)

@@ -179,7 +179,7 @@ def test_padding_may_be_predicted_unless_batches_are_trimmed(
   assert data.multiple == (8 if trims else 0)
   logits = np.arange(8.0)[None]  # largest for padding, then for [SEP] and b
   outputs = {"start_logits": logits, "end_logits": logits}
-  monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
+  monkeypatch.setattr(task.loop, "outputs", lambda *_: outputs)
   assert Squad(args, {}).answer(None, data).answers == {"0": text}
 
 
