@@ -158,8 +158,9 @@ def dropout_add_layer_norm(
   x and residual are [..., H], gamma and beta are [H] float32. A seed of None
   drops nothing. The residual may be None. The result has the type of x.
   """
-  options = {"rate": rate, "training": training, "dtype": "float32"}
-  total = dropout(x, seed, residual, **options)
+  total = dropout(
+    x, seed, residual, rate=rate, training=training, dtype="float32"
+  )
   # This chain excludes dropout: the gradient would hash the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
