@@ -1,6 +1,5 @@
 """Start and end of a program: --help, signals, errors."""
 
-import errno
 import importlib.metadata
 import os
 import platform
@@ -22,9 +21,7 @@ from storage import UserError, silence_tensorflow, write_settings_as_flags
 
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
-_DISK_FULL = re.compile(
-  r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
-)
+_DISK_FULL = re.compile("No space left|Disk quota exceeded")
 
 
 def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
@@ -52,9 +49,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
         for step in steps:
           step(values)
     except Exception as error:
-      message = describe_full_disk(error)
-      if not message and is_user_error(error):
-        message = str(error)
+      message = message_of(error)
       if os.environ.get("BERT_TRACEBACK") or message is None:
         raise
       logging.error("%s", message)
@@ -168,21 +163,18 @@ class _Formatter(logging.PythonFormatter):
     return text
 
 
-def is_user_error(error: BaseException) -> bool:
-  """True for a UserError, and for an OSError with a path or without errno."""
+def message_of(error: BaseException) -> str | None:
+  """Message about a mistake of the user or a full disk; None for a defect.
+
+  A mistake is a UserError, or an OSError with a path or without errno.
+  """
+  message = str(error)
+  if _DISK_FULL.search(message):
+    return (
+      f"{message.splitlines()[0]}: free some space, or choose another folder, "
+      "and run the same command again"
+    )
+  is_mistake = isinstance(error, UserError)
   if isinstance(error, OSError):
-    return error.filename is not None or error.errno is None
-  return isinstance(error, UserError)
-
-
-def describe_full_disk(error: BaseException) -> str | None:
-  """Message with file and remedy for a full disk; None for other errors."""
-  match = _DISK_FULL.search(str(error))
-  is_known = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-  if not (match or is_known):
-    return None
-  path = getattr(error, "filename", None) or (match and match[1])
-  return (
-    f"no space left on the disk{f' for {path}' if path else ''}: free some, or "
-    "choose another folder, and run the same command again"
-  )
+    is_mistake = error.filename is not None or error.errno is None
+  return message if is_mistake else None

@@ -44,15 +44,19 @@ class Bert(layers.ConfigLayer):
     if config.add_bilstm:
       # With cuDNN, an export made on a GPU would not run on other devices.
       self.bilstm = BiLstm(config.hidden_size // 2, depth=1, use_cudnn=False)
-    self.pooler = Pooler(config, name="pooler")
+    self.pooler = layers.NamedDense(
+      config.hidden_size, config, "tanh", name="pooler"
+    )
     # `model.summary(expand_nested=True)` shows these layers.
     parts = (self.embeddings, self.encoder, self.bilstm, self.pooler)
     self.layers = [part for part in parts if part]
 
   def build(self, input_shape, *_):
+    width = self.config.hidden_size
     self.embeddings.build(input_shape)
-    for part in self.layers[1:]:
-      part.build((*input_shape, self.config.hidden_size))
+    for part in self.layers[1:-1]:
+      part.build((*input_shape, width))
+    self.pooler.build((input_shape[0], width))
 
   def call(
     self,
@@ -241,21 +245,6 @@ class Encoder(keras.layers.Layer):
         hidden_states = block(*arguments, training=False)
       outputs.append(hidden_states)
     return outputs
-
-
-class Pooler(keras.layers.Layer):
-  """Tanh layer on the pooled token's vector: [B, H] -> [B, H]."""
-
-  def __init__(self, config: BertConfig, **kwargs):
-    super().__init__(**kwargs)
-    self.dense = layers.Dense(config.hidden_size, config, activation="tanh")
-
-  def build(self, input_shape, *_):
-    self.output_shape = (input_shape[0], input_shape[-1])
-    self.dense.build(self.output_shape)
-
-  def call(self, hidden_state):
-    return self.dense(hidden_state)
 
 
 # --- Structured initial values -----------------------------------------------

@@ -116,17 +116,13 @@ def _hash(x):
   return x
 
 
-def dropout(x, seed, *, rate: float, training: bool | None = None, dtype=None):
+def dropout(x, seed, residual=None, *, rate: float, training=None, dtype=None):
   """Sets a fraction `rate` of the values to zero and scales up the others.
 
-  The same seed, [2] uint32, drops the same values. None drops nothing.
+  The same seed, [2] uint32, drops the same values. None drops nothing. Adds the
+  residual, if there is one.
   """
   dtype = dtype or x.dtype
-  return _dropout_add(x, None, seed, rate=rate, training=training, dtype=dtype)
-
-
-def _dropout_add(x, residual, seed, *, rate, training, dtype):
-  """Drops out x unless the seed is None; adds the residual, if there is one."""
   if residual is None and seed is None:
     return ops.cast(x, dtype)
   options = {"rate": rate, "training": training}
@@ -162,8 +158,9 @@ def dropout_add_layer_norm(
   x and residual are [..., H], gamma and beta are [H] float32. A seed of None
   drops nothing. The residual may be None. The result has the type of x.
   """
-  options = {"rate": rate, "training": training, "dtype": "float32"}
-  total = _dropout_add(x, residual, seed, **options)
+  total = dropout(
+    x, seed, residual, rate=rate, training=training, dtype="float32"
+  )
   # This chain excludes dropout: the gradient would hash the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm

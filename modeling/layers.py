@@ -138,22 +138,21 @@ class SelfAttention(keras.layers.Layer):
     inputs = query_input, hidden_states, attention_mask
     probs = self.attention_probs(*inputs, training)
     probs = self.dropout(probs, training=training)
-    v = self._split_heads(self.value(hidden_states), training)  # [B, A, T, D]
+    v = self.value(hidden_states)
+    v = fused_ops.split_heads(v, self.num_heads, training)  # [B, A, T, D]
     return fused_ops.join_heads(probs @ v, training)  # [B, Q, H]
 
   def attention_probs(
     self, query_input, hidden_states, attention_mask, training=None
   ):
     """Attention probabilities, [B, A, Q, T] float32; arguments as in `call`."""
-    q = self._split_heads(self.query(query_input), training)  # [B, A, Q, D]
-    k = self._split_heads(self.key(hidden_states), training)  # [B, A, T, D]
+    q, k = self.query(query_input), self.key(hidden_states)
+    q = fused_ops.split_heads(q, self.num_heads, training)  # [B, A, Q, D]
+    k = fused_ops.split_heads(k, self.num_heads, training)  # [B, A, T, D]
     scores = q @ ops.swapaxes(k, -1, -2)
     return fused_ops.masked_softmax(
       scores, attention_mask, scale=self.head_size**-0.5, training=training
     )
-
-  def _split_heads(self, x, training):
-    return fused_ops.split_heads(x, self.num_heads, training)
 
 
 class DenseNorm(keras.layers.Layer):
@@ -197,20 +196,19 @@ class Attention(keras.layers.Layer):
     return self.output_layer(context, query_input, training=training)
 
 
-class Intermediate(keras.layers.Layer):
-  """First layer of the feed-forward network: [B, Q, H] -> [B, Q, F]."""
+class NamedDense(keras.layers.Layer):
+  """Dense layer in a scope: NAME/dense/kernel; [..., any] -> [..., units]."""
 
-  def __init__(self, config: BertConfig, **kwargs):
+  def __init__(self, units: int, config: BertConfig, activation, **kwargs):
     super().__init__(**kwargs)
-    size, activation = config.intermediate_size, config.hidden_act
-    self.dense = Dense(size, config, activation=activation)
+    self.dense = Dense(units, config, activation=activation)
 
   def build(self, input_shape):
     self.dense.build(input_shape)
     self.output_shape = (*input_shape[:-1], self.dense.units)
 
-  def call(self, hidden_states, training=None):
-    return self.dense(hidden_states, training=training)
+  def call(self, x, training=None):
+    return self.dense(x, training=training)
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -228,7 +226,9 @@ class TransformerBlock(keras.layers.Layer):
   def __init__(self, config: BertConfig, **kwargs):
     super().__init__(**kwargs)
     self.attention = Attention(config, name="attention")
-    self.intermediate = Intermediate(config, name="intermediate")
+    self.intermediate = NamedDense(
+      config.intermediate_size, config, config.hidden_act, name="intermediate"
+    )
     rate = config.hidden_dropout_prob
     self.output_layer = DenseNorm(config, rate, name="output")
     self.layers = [self.attention, self.intermediate, self.output_layer]

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 
 import keras
-from absl import logging
 from keras import ops
 
 from modeling import heads
@@ -129,23 +128,8 @@ def classifier(
   return keras.Model(inputs, {"logits": logits})
 
 
-@keras.saving.register_keras_serializable("bert")
-class Ensemble(keras.Model):
-  """Several models of one kind, joined to one model; see `ensemble`.
-
-  >>> config = BertConfig.preset("tiny", vocab_size=99)
-  >>> parts = [classifier(config, 3), classifier(config, 3)]
-  >>> len(ensemble(parts, mean_probs).members)
-  2
-  """
-
-  @property
-  def members(self) -> list[keras.Model]:
-    return [layer for layer in self.layers if isinstance(layer, keras.Model)]
-
-
 def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
-  """Makes an Ensemble of models; returns a single model unchanged.
+  """Joins models of one kind to one model; returns a single model unchanged.
 
   `combine` maps an output's values from K models to one value. It is one of
   mean_probs, mean_odds, mean_values and stack.
@@ -158,7 +142,19 @@ def ensemble(parts: Sequence[keras.Model], combine: Callable) -> keras.Model:
   }
   outputs = [part(inputs) for part in parts]
   names = outputs[0]
-  return Ensemble(inputs, {k: combine([o[k] for o in outputs]) for k in names})
+  combined = {name: combine([o[name] for o in outputs]) for name in names}
+  return keras.Model(inputs, combined)
+
+
+def members(model: keras.Model) -> list[keras.Model]:
+  """Returns the models that `ensemble` joined; [] for a model of another kind.
+
+  >>> config = BertConfig.preset("tiny", vocab_size=99)
+  >>> parts = [classifier(config, 3), classifier(config, 3)]
+  >>> members(ensemble(parts, mean_probs)) == parts
+  True
+  """
+  return [layer for layer in model.layers if isinstance(layer, keras.Model)]
 
 
 def mean_probs(logits: Sequence):
@@ -317,14 +313,10 @@ def freeze(model, frozen: Set[tuple[str, int | None]]) -> None:
   ("encoder", 3) is a block, ("pooler", None) a part of the network. Clipping
   then ignores the gradients of these variables. Dropout stays active.
   """
-  number = 0
   for variable in model.variables:
     part, block = _layer_of(variable.path)
     if frozen & {(part, block), (part, None)}:
       variable.trainable = False
-      number += 1
-  if frozen:
-    logging.info("frozen: %d of %d variables", number, len(model.variables))
 
 
 def _layer_of(name: str) -> tuple[str, int | None]:

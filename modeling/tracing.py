@@ -41,11 +41,6 @@ _mode = Mode()  # replicas' threads would not see a context variable
 _thread = threading.local()  # each replica has a thread and its own seeds
 
 
-def current() -> Mode:
-  """Returns the mode of the innermost `mode` context."""
-  return _mode
-
-
 @contextlib.contextmanager
 def mode(**changes) -> Iterator[None]:
   """Context in which the network is traced with `changes` to the Mode."""
@@ -103,8 +98,8 @@ def is_fused() -> bool:
   """
   if keras.backend.backend() != "tensorflow":
     return False
-  if (fused := current().fused) is not None:
-    return fused
+  if _mode.fused is not None:
+    return _mode.fused
   if setting := os.environ.get("BERT_FUSED_OPS"):
     return setting == "1"
   # This host's visible devices do not include another host's TPU.
@@ -122,7 +117,7 @@ def train_block(block, like, hidden_states, mask, positions=None):
   `like`, a block of the same sizes. This saves 1.6 processor seconds when a
   training of 12 blocks starts (benchmarks/notes.md).
   """
-  is_recomputed = current().recompute
+  is_recomputed = _mode.recompute
   is_shared = positions is None and is_fused()
   if not (is_recomputed or is_shared):
     return block(hidden_states, mask, positions, training=True)
@@ -171,7 +166,7 @@ def _shared_trace(like, upstream, *arguments):
 def _recomputed(call, block, hidden_states, seed):
   """Calls a block by `call(weights, ...)`, and once more for the gradient."""
   # XLA ignores the control dependencies of _join, but not a barrier.
-  is_compiled = current().compiled
+  is_compiled = _mode.compiled
   join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
   is_trained = [v.trainable for v in block.variables]
 

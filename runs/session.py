@@ -221,13 +221,13 @@ def load(
   trials. Raises ValueError without a checkpoint that fits `model`.
   """
   output_dir = settings.output_dir
-  if isinstance(model, models.Ensemble):
-    folders = model_files.best_trials(output_dir, len(model.members))
+  if members := models.members(model):
+    folders = model_files.best_trials(output_dir, len(members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
       Checkpoints(run_folder.best_folder(folder)).load(member, None)
-      for member, folder in zip(model.members, folders, strict=True)
+      for member, folder in zip(members, folders, strict=True)
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best

@@ -15,7 +15,7 @@ from keras import ops
 
 from modeling.bert import make_attention_mask
 from modeling.encoder_variants import TextWindows
-from modeling.models import ENCODER_INPUTS, Ensemble
+from modeling.models import ENCODER_INPUTS, members
 from serving import savedmodel
 from serving.answers import Encoded
 from serving.export import ServedModel
@@ -61,7 +61,7 @@ class Internals(NamedTuple):
 
 def encode(served: ServedModel, texts: Mapping) -> Encoded:
   """Encodes texts; UserError if they have no word, or the model no page."""
-  if isinstance(served.model, Ensemble):
+  if members(served.model):
     raise UserError("an ensemble has no page: name one of its models")
   encoded = served.answers.encode(texts)
   if not encoded.rows:

@@ -127,12 +127,6 @@ def _corruption(path):
   record_scan.first_corrupt([path], SCHEMA)
 
 
-def _cached_index(path):
-  complete = f"{path}.tfrecord"
-  shutil.copyfile(CORPUS / "records/whole", complete)
-  assert record_scan.load_index([complete], path).records == 3
-
-
 def _checkpoint(path):
   shapes = checkpoint_files.shapes(path.removesuffix(".index"))
   reader = checkpoint.open_reader(path)
@@ -183,7 +177,6 @@ TARGETS = {
   "labels": Target("labels.txt", _of_folder(labels.load)),
   "records": Target("examples.tfrecord", _records),
   "corruption": Target("examples.tfrecord", _corruption),
-  "cached_index": Target("records-index.npz", _cached_index),
   "checkpoint": Target(
     "bert_model.ckpt.index", _checkpoint, (_DATA,), _DATA.with_name(_INDEX)
   ),

@@ -110,12 +110,12 @@ def test_a_structured_head_attends_to_the_same_word_in_the_other_segment():
   assert np.mean(np.diag(probs[:, ::-1])) > 0.8
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_structured_segment_embeddings_differ_in_the_sign_of_one_unit(number):
-  bert = _structured(type_vocab_size=number)
-  table = np.asarray(bert.embeddings.token_type_embeddings)
-  assert not table[:, :-1].any()
-  assert np.sign(table[:, -1]).tolist() == [1, -1, 0][:number]
+def test_structured_segment_embeddings_differ_in_the_sign_of_one_unit():
+  for number in (1, 3):
+    bert = _structured(type_vocab_size=number)
+    table = np.asarray(bert.embeddings.token_type_embeddings)
+    assert not table[:, :-1].any()
+    assert np.sign(table[:, -1]).tolist() == [1, -1, 0][:number]
 
 
 # --- A BiLSTM on top, and concatenated encoders ------------------------------
@@ -157,12 +157,6 @@ def test_a_shallow_model_concatenates_the_encoders_of_two_checkpoints(tmp_path):
     both = np.concatenate([output[name] for output in outputs], axis=-1)
     np.testing.assert_allclose(result[name], both, atol=1e-6)
   assert [layer.shape for layer in result["encoder_layers"]] == [(2, 6, 24)] * 2
-  # A fine-tuned model has a single checkpoint.
-  checkpoint.write(str(tmp_path / "c"), checkpoint.variables(model))
-  again = models.classifier(SHALLOW, 3)
-  assert not checkpoint.restore(again, str(tmp_path / "c"))
-  with pytest.raises(FileNotFoundError, match=r"no checkpoint at '.*nowhere'"):
-    checkpoint.restore(model, f"{paths[0]},{tmp_path / 'nowhere'}")
 
 
 def test_shallow_models_are_fine_tuned_and_frozen_but_not_pre_trained():
@@ -217,12 +211,3 @@ def test_computing_fewer_positions_does_not_change_the_outputs(kind):
     # Gradients of key biases are about 0.
     bound = 1e-5 * (1.0 + np.abs(value).max())
     np.testing.assert_allclose(gradients[path], value, 0, bound, err_msg=path)
-
-
-def test_the_last_block_computes_only_the_requested_positions():
-  bert = models.make_encoder(CONFIG)
-  hidden_states = bert(**_padded())["embedding_output"]
-  mask = _padded()["input_mask"][:, None]
-  first, last = bert.encoder(hidden_states, mask, POSITIONS)
-  assert first.shape == (2, 8, 12)
-  assert last.shape == (2, 3, 12)

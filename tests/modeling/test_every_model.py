@@ -75,12 +75,3 @@ MODULES = [bert, config, encoder_variants, heads, layers, losses, models]
 def test_examples_in_docstrings_return_what_the_docstrings_show(module):
   result = doctest.testmod(module)
   assert result.attempted > 0 == result.failed
-
-
-def test_classes_that_keras_saves_have_examples():
-  classes = keras.saving.get_custom_objects()
-  bert_classes = [c for name, c in classes.items() if name.startswith("bert>")]
-  assert len(bert_classes) > 10
-  for kind in bert_classes:
-    if kind.__module__.startswith("modeling."):
-      assert ">>> " in kind.__doc__, kind

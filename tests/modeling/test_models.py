@@ -8,7 +8,7 @@ import tensorflow as tf
 from modeling import models
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
-from tests.modeling.every_model import CONFIG, tokens, with_another_token
+from tests.modeling.every_model import CONFIG, tokens
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
@@ -74,9 +74,6 @@ def test_the_score_of_a_choice_does_not_depend_on_other_choices():
   for choices in ([2], [3, 0], [1, 2, 3, 0, 1, 1]):  # any number
     some = model({k: v[:, choices] for k, v in batch.items()})["logits"]
     np.testing.assert_allclose(some, result[:, choices], atol=1e-5)
-  after = model(with_another_token(batch, (1, 2)))["logits"].numpy()
-  same = np.abs(after - result) < 1e-6
-  np.testing.assert_array_equal(same, [[1, 1, 1, 1], [1, 1, 0, 1]])
 
 
 def test_dropout_depends_on_the_seed_and_on_the_index_of_the_call():
@@ -112,7 +109,7 @@ def _probs(logits):
 def test_an_ensemble_returns_the_mean_of_its_members_probabilities():
   parts = [models.classifier(CONFIG, 3) for _ in range(3)]
   model = models.ensemble(parts, models.mean_probs)
-  assert model.members == parts
+  assert models.members(model) == parts
   names = [variable.path for variable in parts[0].variables]
   assert [variable.path for variable in parts[2].variables] == names
   alone = [_probs(part(tokens())["logits"]) for part in parts]

@@ -161,7 +161,7 @@ def check_ensemble(model, shape, value):
   inputs = {"input_ids": ids, "input_mask": ids * 0 + 1, "segment_ids": ids * 0}
   together, first, second = (
     value(np.asarray(part(inputs)["logits"]))
-    for part in (model, *model.members)
+    for part in (model, *models.members(model))
   )
   np.testing.assert_allclose(together, (first + second) / 2, rtol=1e-4)
 

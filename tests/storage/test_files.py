@@ -196,7 +196,7 @@ def test_an_error_of_a_remote_store_is_one_line_with_the_path(
   monkeypatch.setattr(owner, name, _fail)
   with pytest.raises(OSError, match=f"{path}.*: 503 backend error$") as raised:
     call(path)
-  assert program.is_user_error(raised.value)
+  assert program.message_of(raised.value)
 
 
 def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(

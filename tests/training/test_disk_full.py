@@ -18,8 +18,10 @@ def test_the_message_about_a_full_disk_has_a_remedy():
     tf.io.gfile.GFile(FULL, "w") as file,
   ):
     file.write("x" * 100_000)
-  line = program.describe_full_disk(raised.value)
-  assert line.startswith(f"no space left on the disk for {FULL}: free some")
+  line = program.message_of(raised.value)
+  assert line.startswith(
+    f"{FULL}; No space left on device: free some space, or"
+  )
 
 
 def test_the_message_about_a_full_disk_names_the_checkpoint(
@@ -34,8 +36,9 @@ def test_the_message_about_a_full_disk_names_the_checkpoint(
   prefix = str(tmp_path / "model.ckpt-0")
   with pytest.raises(OSError) as raised:
     checkpoint.write(prefix, {})
-  line = program.describe_full_disk(raised.value)
-  assert f"on the disk for {tmp_path}/unfinished-model.ckpt-0.data" in line
+  line = program.message_of(raised.value)
+  assert f"{tmp_path}/unfinished-model.ckpt-0.data" in line
+  assert "No space left on device): free some space" in line
   assert not list(tmp_path.iterdir())
 
 
@@ -45,12 +48,5 @@ def test_the_message_about_a_full_disk_names_the_file_that_python_writes(
   path = str(tmp_path / "out")
   with pytest.raises(OSError) as raised, files.open_for_writing(path):
     raise OSError(errno.ENOSPC, "No space left on device")
-  assert f"the disk for {path}: " in program.describe_full_disk(raised.value)
+  assert f"device: '{path}': free some" in program.message_of(raised.value)
   assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-  "error", [ValueError("no"), OSError(errno.ENOENT, "No such file", "x")]
-)
-def test_an_error_of_another_kind_is_not_reported_as_a_full_disk(error):
-  assert program.describe_full_disk(error) is None
