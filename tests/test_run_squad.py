@@ -102,6 +102,7 @@ def test_a_saved_model_answers_without_training_again(trained, given, tmp_path):
   flags = given | {"predict_file": tmp_path / "bare.json"}
   log = programs.run("run_squad", **flags, output_dir=output)
   assert "no scores" in log
+  assert "answers none" not in log
   assert _load(output / "predictions.json") == ANSWERS
 
 

@@ -96,8 +96,6 @@ def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
     [sentence] = examples.read_sentences(path)
     return sentence
 
-  blanks = [(0, 8, "PER"), (14, 19, "LOC")]  # with blanks, as a mouse selects
-  assert read(blanks, given[1]).tags == ["B-PER", "I-PER", *"OO", "B-LOC", "O"]
   nested = [(14, 18, "LOC"), (0, 18, "ORG"), (0, 10, "MISC")]
   tags = read(nested, "University of Riga ran.").tags
   assert tags == ["B-ORG", "I-ORG", "I-ORG", "O", "O"]
