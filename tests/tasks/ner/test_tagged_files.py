@@ -32,7 +32,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = path and partial(tagging.find_tags, path, columns, {})
+  find = partial(tagging.find_tags, path, columns, {})
   return labels.choose(folder, None, find)
 
 
@@ -53,9 +53,6 @@ def test_a_training_needs_at_least_two_tags(tmp_path, folder):
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
     _tags(path, (0, 2), folder)
   assert not labels.exist(folder)
-  message = r"no labels\.txt in \S*model .*train_file"
-  with pytest.raises(FileNotFoundError, match=message):
-    _tags(None, COLUMNS, folder)
 
 
 @pytest.mark.parametrize(

@@ -139,15 +139,9 @@ def test_each_split_has_records_that_can_be_packed(args):
     assert part.path == f"{args.output_dir}/{name}.tf_record"
     assert len(part.rows) == num_records[split]
     assert part.lengths == lengths[split]
-
-
-@pytest.mark.parametrize(("split", "multiple"), [("train", 32), ("dev", 8)])
-def test_the_device_decides_to_which_lengths_batches_are_cut(
-  args, split, multiple
-):
-  assert _convert(args.replace(use_tpu=True), split).multiple == 0  # not cut
-  compiled = _convert(args.replace(jit_compile=True), split)
-  assert compiled.multiple == multiple
+    assert part.multiple > 0
+  on_tpu = _convert(args.replace(use_tpu=True), "dev")
+  assert on_tpu.multiple == 0  # batches keep their length
 
 
 def test_document_context_comes_before_the_words_of_a_record(args):
