@@ -1,6 +1,7 @@
 """The class Ner evaluates, predicts, packs and exports."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tensorflow as tf
 from runs import fine_tune
 from serving.answers import softmax
 from tasks.ner import examples, tagging, task
+from tasks.ner.examples import Sentence
 from tasks.ner.records import TagRecordBuilder
 from tasks.ner.task import Ner
 from tests import programs
@@ -80,6 +82,10 @@ def test_an_evaluation_has_precision_recall_and_f1(args, tmp_path, monkeypatch):
   results = Ner(args, {}, TAGS).evaluate(None, _convert(args, "dev"))
   names = "accuracy precision recall f1".split()
   assert [results[f"eval_{name}"] for name in names] == [0.5, 1, 1 / 3, 0.5]
+  # Parts of speech have no entities.
+  words = SimpleNamespace(examples=[Sentence(["a"] * 4, ["NN"] * 4)])
+  results = Ner(args, {}, ("NN", "VB", "X")).evaluate(None, words)
+  assert results.keys() == {"eval_loss", "eval_accuracy"}
 
 
 def test_a_model_of_bio_tags_is_evaluated_on_a_file_of_iob1_tags(
