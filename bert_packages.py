@@ -11,6 +11,6 @@ for name in () if __package__ else PACKAGES.split():
   if dirname(dirname(path)) != HERE:
     raise ImportError(f"{path} hides {HERE}/{name}: rename it (docs/keras.md)")
 
-from cli import start_up  # noqa: E402
+from storage import silence_tensorflow  # noqa: E402
 
-start_up.silence_tensorflow()
+silence_tensorflow()

@@ -14,7 +14,7 @@ into pieces, except words with a character that --max_alphabet leaves out.
     --init_checkpoint=$BERT/bert_model.ckpt --output_file=medical_bert/vocab.txt
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from collections import Counter

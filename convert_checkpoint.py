@@ -19,7 +19,7 @@ Writes a checkpoint without the optimizer's slots, at a third of the size:
     --output=small --strip_optimizer
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ The input has one sentence per line and a blank line between documents:
 --input_format reads prose, --text_field JSON lines. Files may be compressed.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from absl import logging
 

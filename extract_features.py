@@ -10,7 +10,7 @@ Each input line is a text, or a pair separated by " ||| ". --do_export writes a
 SavedModel that turns texts into such vectors.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from dataclasses import replace
 

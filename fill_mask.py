@@ -8,7 +8,7 @@ r"""Predicts masked tokens of texts with a pre-trained model.
     --text='The capital of France is [MASK].'
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from dataclasses import dataclass
 

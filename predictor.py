@@ -13,7 +13,7 @@ each line before reading the next.
 """
 
 if __name__ == "__main__":
-  import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+  import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import bert_packages  # noqa: F401, first: checks that no file hides a package
 

@@ -12,7 +12,7 @@ The command is the original's:
 test.tsv (or .csv or .jsonl) with the columns text and label.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from absl import logging
 

@@ -14,7 +14,7 @@ between sentences) or are JSON lines with `tokens` and `ner_tags`:
 --feature_based trains an LSTM on a frozen BERT (section 5.3 of the paper).
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from functools import partial
 

@@ -10,7 +10,7 @@ create_pretraining_data.py makes the records:
 --do_export writes a SavedModel that, like fill_mask.py, predicts masked tokens.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from runs import training_program
 from tasks.pretraining.settings import Settings, check_flags

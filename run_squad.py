@@ -10,7 +10,7 @@ The command is the original's:
     --output_dir=/tmp/squad_base/
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import importlib.util
 

@@ -10,7 +10,7 @@ Files are tables with the columns sent1, sent2, ending0, ending1, ... and label:
     --train_batch_size=16 --learning_rate=2e-5 --output_dir=/tmp/swag/
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from runs import checks, training_program
 from tasks.multiple_choice.examples import Settings, read_examples

@@ -9,7 +9,7 @@ server's address shows a page to try the models.
     http://localhost:8501/v1/models/mrpc:predict
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 import re

@@ -11,7 +11,7 @@ Each file becomes one document: one sentence per line, a blank line at the end.
     --output_file=wikipedia.txt
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from collections.abc import Iterable
 from dataclasses import dataclass

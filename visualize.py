@@ -11,7 +11,7 @@ labels, tags, or probabilities of an answer's start and end. A browser needs no
 network to open the file.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 import os
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from runs.trained_model import find_model
 from serving.answers import rename
 from storage import UserError, files
 from tasks.open import restore
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 _INPUTS = ("text", "text_pair", "question", "context", "choices")
 _input = partial(flag, None, text=True)
@@ -80,8 +80,8 @@ def _restore(settings: PageSettings):
   entry = checkpoint_files.run_of(settings.model)
   if entry.get("program", "run_pretraining") == "run_pretraining":
     return _restore_pretrained(settings.model)
-  record = checkpoint_files.sibling_file(settings.model, run_json.NAME) or ""
-  folder = os.path.dirname(record)
+  record = checkpoint_files.sibling_file(settings.model, "run.json")
+  folder = os.path.dirname(record or "")
   served = restore(folder)
   if settings.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
     path = checkpoint_files.find_checkpoint(settings.model)

@@ -27,7 +27,7 @@ from tasks.ner import schemes as ner_schemes
 from tasks.ner import tagging as ner_tagging
 from tasks.squad import examples as squad_examples
 from tasks.squad import metrics as squad_metrics
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Predictions
 
 BASELINE, PEER = "bert-tf2", "transformers"
 EVALUATION = {"do_eval": True, "eval_batch_size": 32}  # the peer's batch size

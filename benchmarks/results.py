@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli import program
 from storage import files
-from training import run_json
 
 HERE = Path(__file__).parent
 
@@ -103,7 +103,7 @@ def origin() -> dict[str, str | None]:
   name = match[1] if match else platform.machine()
   if "avx2" in text and "avx512f" not in text:
     name += " without AVX-512"  # and thus half as many products per second
-  commit = run_json.commit()
+  commit = program.commit()
   if commit:  # --publish changes tables and results
     diff = "git diff --quiet HEAD -- :/ :/!*/results :/!*.md".split()
     commit = commit[:40] + "+" * subprocess.call(diff, cwd=HERE)

@@ -1,21 +1,27 @@
 """Start and end of a program: --help, signals, errors."""
 
 import errno
+import importlib.metadata
 import os
+import platform
 import re
 import signal
+import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from absl import app, flags, logging
 
-from cli import settings, start_up
+from cli import settings
 from cli.settings import Flag, S, Settings
-from storage import UserError, write_settings_as_flags
-from training import run_json
+from storage import UserError, silence_tensorflow, write_settings_as_flags
 
+VERSION = "0.1.0"  # of this project
+_PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
 _DISK_FULL = re.compile(
   r"(?:([^\s;:('\"]+); )?(?:No space left|Disk quota exceeded)"
 )
@@ -29,12 +35,12 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   full disk gives one line and status 1. Any other error gives a traceback, and
   so does every error if the environment variable BERT_TRACEBACK is set.
   """
-  from cli import interrupts  # noqa: PLC0415 (the import sets a handler)
+  from cli import start_up  # noqa: PLC0415 (the import sets a handler)
 
   def guarded(argv):
     logging.use_absl_handler()
     try:
-      with interrupts.clean_up():
+      with start_up.clean_up():
         if argv[1:]:
           raise UserError(
             f"unexpected argument {argv[1]!r}: write --do_train=true with an "
@@ -58,7 +64,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
   write_settings_as_flags()
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
-  start_up.silence_tensorflow()
+  silence_tensorflow()
   start_up.start_sooner()
   app.run(guarded, flags_parser=partial(_parse, kind))
 
@@ -75,8 +81,8 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
     print(help_text(sys.modules["__main__"].__doc__ or "", kind))
     sys.exit(0)
   if "--version" in argv:
-    versions = run_json.versions() | {"commit": run_json.commit()}
-    print("\n".join(f"{name} {version}" for name, version in versions.items()))
+    facts = versions() | {"commit": commit()}
+    print("\n".join(f"{name} {fact}" for name, fact in facts.items()))
     sys.exit(0)
   try:
     return flags.FLAGS(argv)
@@ -87,6 +93,36 @@ def _parse(kind: type[Settings], argv: list[str]) -> list[str]:
       message = f"missing: {', '.join(f'--{name}' for name in missing)}"
     print(f"ERROR: {message} (--help lists all flags)", file=sys.stderr)
     sys.exit(1)
+
+
+def versions() -> dict[str, str]:
+  """Versions of this project, Python and the packages that affect results."""
+  result = {"bert": VERSION, "python": platform.python_version()}
+  for name in _PACKAGES:
+    with suppress(importlib.metadata.PackageNotFoundError):
+      result[name] = importlib.metadata.version(name)
+  return result
+
+
+def commit() -> str | None:
+  """Git commit of this code, or None. A "+" at the end marks changed files."""
+
+  def git(*words):
+    return subprocess.run(
+      ["git", "-C", Path(__file__).parent, *words],
+      capture_output=True,
+      text=True,
+      check=True,
+    ).stdout.strip()
+
+  try:
+    # Another project's repository may contain an installed copy.
+    if not git("ls-files", Path(__file__).name):
+      return None
+    is_changed = bool(git("status", "-s", "-uno"))
+    return git("rev-parse", "HEAD") + "+" * is_changed
+  except (OSError, subprocess.CalledProcessError):
+    return None
 
 
 def help_text(description: str, kind: type[Settings]) -> str:

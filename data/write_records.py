@@ -7,7 +7,8 @@ from typing import Any
 
 from absl import logging
 
-from storage import Progress, number_of, setting, tfrecord, workers
+from storage import Progress, number_of, setting, tfrecord
+from storage.processes import chunks, ordered_map
 from storage.tfrecord import ExampleEncoder, Schema
 
 # Examples in a worker's task. Fewer would not repay the start of a process.
@@ -29,14 +30,14 @@ def write_records(
   """Writes a file with a record for each example, atomically.
 
   Returns the number of texts for each length in tokens before truncation. For
-  `prepare` and errors see workers.ordered_map. Raises ValueError if a record
+  `prepare` and errors see ordered_map. Raises ValueError if a record
   does not fit the schema.
   """
-  chunks = workers.chunks(examples, _CHUNK, "examples")
+  parts = chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")
   prepare = partial(_chunk_encoder, prepare, schema)
   lengths: Counter[int] = Counter()
-  results = workers.ordered_map(prepare, chunks, processes)
+  results = ordered_map(prepare, parts, processes)
   with tfrecord.create(path) as file:
     for records, chunk_lengths in results:
       file.write(records)

@@ -10,8 +10,8 @@ from runs import model_files, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
 from serving.formats import FORMATS
-from storage import UserError, files, record_scan
-from training import checkpoint_files, processes, run_json
+from storage import UserError, files, processes, record_scan
+from training import checkpoint_files
 
 
 def check_training(settings: Training) -> None:
@@ -192,7 +192,7 @@ def check_fine_tuning(
 def _check_teacher(settings: FineTuning, same):
   """Checks that this program trained --teacher, with this run's vocabulary."""
   teacher = settings.needed("teacher")
-  entries = run_json.read(teacher)
+  entries = checkpoint_files.read_runs(teacher)
   if not entries or entries[-1].get("program") != settings.program:
     raise UserError(
       f"--teacher={teacher} is not an --output_dir of {settings.program}.py"

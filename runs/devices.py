@@ -9,10 +9,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from cli import start_up
 from data import batching
 from runs.settings import Devices, Training
-from storage import UserError
+from storage import UserError, silence_xla
 
 
 def make_strategy(settings: Devices) -> tf.distribute.Strategy:
@@ -22,7 +21,7 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   before TensorFlow uses a device. Later, workers can no longer connect, and the
   logical CPU devices are fixed. Raises ValueError for a missing TPU.
   """
-  start_up.silence_xla()
+  silence_xla()
   tf.config.experimental.enable_tensor_float_32_execution(settings.tf32)
   if settings.deterministic:
     tf.config.experimental.enable_op_determinism()

@@ -16,7 +16,7 @@ from data.records import RecordDataset
 from modeling import losses, models
 from modeling.config import BertConfig
 from modeling.losses import Objective
-from runs import checks, model_files, sweep
+from runs import checks, model_files, training_program
 from runs.devices import compiles_step
 from runs.session import Run, restore, write_page
 from runs.settings import DRY_RUN_STEPS, Packing
@@ -24,8 +24,8 @@ from runs.task_settings import FineTuning
 from serving import run_page
 from serving.export import ServedModel
 from serving.run_page import Evaluation
-from storage import UserError, number_of
-from training import processes, report, run_folder, run_json
+from storage import UserError, number_of, processes
+from training import checkpoint_files, report, run_folder
 from training.run_folder import BestCheckpoint
 from training.step import batch_inputs
 
@@ -106,7 +106,7 @@ def fine_tune(task: Task[S]) -> None:
   worker predicts and writes results. The other workers wait.
   """
   if task.settings.is_sweep:
-    task = replace(task, settings=sweep.run_sweep(task.settings))
+    task = replace(task, settings=training_program.run_sweep(task.settings))
   run, settings = start(task.settings), task.settings
   data = {
     split: task.convert(split)
@@ -268,7 +268,7 @@ def distilled(
 ) -> Objective:
   """Adds a loss for --teacher to an objective; `build` makes the teacher."""
   folder = settings.needed("teacher")
-  entry = run_json.read(folder)[-1]
+  entry = checkpoint_files.read_runs(folder)[-1]
   teacher = restore(type(settings), folder, entry, build, {}).model
 
   def outputs(batch):

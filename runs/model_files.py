@@ -15,8 +15,8 @@ from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions, without_shape
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
-from storage import UserError, files
-from training import checkpoint_files, processes, run_json
+from storage import UserError, files, processes
+from training import checkpoint_files
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
@@ -226,10 +226,11 @@ def _existing_file(folder, entry, name, values):
     file = trained_model.find_vocabulary(folder, entry, size)
   if file:
     return file
+  named = checkpoint_files.path_of(entry, name)
   raise FileNotFoundError(
-    f"{folder} has no file for --{name}, and {run_json.NAME} in it names "
-    f"{run_json.path_of(entry, name)}: copy the file into {folder}, or name "
-    f"it, as in Predictor({folder!r}, {name}=...)"
+    f"{folder} has no file for --{name}, and run.json in it names {named}: "
+    f"copy the file into {folder}, or name it, as in Predictor({folder!r}, "
+    f"{name}=...)"
   )
 
 
@@ -276,7 +277,7 @@ def _is_same_path(entry, name, path):
   """True if `path` and the path in an entry's flag are the same file."""
   if not all(isinstance(x, str) for x in (path, entry["flags"][name])):
     return False
-  trained = run_json.path_of(entry, name) or ""
+  trained = checkpoint_files.path_of(entry, name) or ""
   return os.path.realpath(trained) == os.path.realpath(path)
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Generic, TypeVar
 import keras
 from absl import logging
 
+from cli import program
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
@@ -23,16 +25,8 @@ from serving import export as exports
 from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from storage import record_scan
-from training import (
-  checkpoint_files,
-  loop,
-  optimization,
-  processes,
-  report,
-  run_folder,
-  run_json,
-)
+from storage import files, processes, record_scan
+from training import checkpoint_files, loop, optimization, report, run_folder
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
 
@@ -100,7 +94,7 @@ class Run(Generic[T_co]):
     step = self._train_step(model, objective, steps, compiled)
     is_chief, data = processes.is_chief(), {}
     if is_chief:
-      data = run_json.fingerprints(source.files)
+      data = files.fingerprints(source.files)
       data |= {"the examples": examples} if examples else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
@@ -147,10 +141,19 @@ class Run(Generic[T_co]):
       flags = settings.to_dict() | {"attention": self.config.attention}
       mark = checks.vocabulary_mark(settings, source.files)
       flags |= checks.vocabulary_flags(settings, self.config.vocab_size, mark)
-      entry = run_json.make(settings.program, flags, self.seed, data)
-      entry |= {"config": self.config.to_dict()}
+      entry = {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "program": settings.program,
+        "directory": os.getcwd(),  # for relative paths in flags
+        "seed": self.seed,
+        "flags": flags,
+        "versions": program.versions(),
+        "commit": program.commit(),
+        "data": data,  # fingerprints
+        "config": self.config.to_dict(),
+      }
       entry |= {"vocabulary": mark} if mark else {}
-      run_json.append(settings.output_dir, entry)
+      checkpoint_files.append_run(settings.output_dir, entry)
       model_files.save_command(settings, self.seed)
       text = f"```\n{json.dumps(entry, indent=1)}\n```"
       report.summarize(settings.output_dir, {"run": text}, 0)
@@ -282,7 +285,7 @@ def write_page(
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
     return
-  entry = (run_json.read(folder) or [{}])[-1]
+  entry = (checkpoint_files.read_runs(folder) or [{}])[-1]
   started = entry.get("started", "")[:16].replace("T", " ")
   facts = {"folder": os.path.basename(os.path.abspath(folder))}
   facts |= {"program": settings.program, "started": started}

@@ -9,7 +9,7 @@ from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions
 from storage import UserError, files
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 
 class ModelFiles(NamedTuple):
@@ -75,7 +75,7 @@ def sibling(path: str, flag: str) -> str | None:
 
 def file_of(path: str, entry: Mapping, flag: str) -> str | None:
   """Path from `sibling`, or else from an entry of run.json, if it exists."""
-  named = run_json.path_of(entry, flag)
+  named = checkpoint_files.path_of(entry, flag)
   is_there = named and files.exists(named)
   return sibling(path, flag) or (named if is_there else None)
 
@@ -90,7 +90,8 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """
   mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
-  for path in (start, *(run_json.path_of(entry, flag) for flag in flags)):
+  named = [checkpoint_files.path_of(entry, flag) for flag in flags]
+  for path in (start, *named):
     if file := path and sibling(path, "vocab_file"):
       tokenizer = open_tokenizer(file)
       is_small = len(tokenizer.vocab) <= vocab_size

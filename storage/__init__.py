@@ -1,5 +1,7 @@
 """Files, TFRecords, worker processes; errors and progress lines for users."""
 
+import ctypes
+import logging as python_logging
 import os
 import threading
 import time
@@ -100,7 +102,28 @@ def num_wide(text: str) -> int:
   return sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
+# --- Messages of TensorFlow -------------------------------------------------
+
+# absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
+_SET_MIN_LOG_LEVEL = [
+  f"_ZN4absl12lts_{version}14SetMinLogLevelENS0_18LogSeverityAtLeastE"
+  for version in (20250127, 20250814)
+]
 _stderr_lock = threading.Lock()
+
+
+def silence_tensorflow() -> None:
+  """Hides C++ logs and Python's INFO logs. Call before TensorFlow's import."""
+  if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+    python_logging.getLogger("tensorflow").setLevel(python_logging.WARNING)
+
+
+def silence_xla() -> None:
+  """Hides XLA's logs below ERROR. Call after TensorFlow's import."""
+  if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
+    loaded = ctypes.CDLL(None)
+    for name in _SET_MIN_LOG_LEVEL:
+      getattr(loaded, name, lambda level: None)(2)  # errors only
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from serving import answers, formats, remote, savedmodel
 from serving.answers import Answers, TextModel, Texts
 from storage import UserError, files, setting
 from storage.files import absolute
-from training import run_json
+from training import checkpoint_files
 
 _REMEDY = (
   "name an export (such as FOLDER/1), the folder of a training, or a folder "
@@ -34,7 +34,7 @@ def restore(folder: str, **changes):
   """
   from runs import session  # noqa: PLC0415, imports TensorFlow
 
-  entries = run_json.read(folder)
+  entries = checkpoint_files.read_runs(folder)
   if not entries:
     task = import_module("tasks.features.task")
     build = partial(task.served_model, of_tokens=False)
@@ -92,10 +92,9 @@ def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
       have = ", ".join(engines)
       raise UserError(f"{path} is an export for {have}, not engine={engine}")
     return TextModel(load_answers(path), formats.load(path, name))
-  if names.isdisjoint({run_json.NAME, "bert_config.json"}):
+  if names.isdisjoint({"run.json", "bert_config.json"}):
     raise UserError(
-      f"{path} has no export that Predictor opens, and no {run_json.NAME}: "
-      f"{_REMEDY}"
+      f"{path} has no export that Predictor opens, and no run.json: {_REMEDY}"
     )
   if engine not in ("auto", "savedmodel"):
     raise UserError(f"{path} is not an export, which engine={engine} needs")

@@ -8,7 +8,7 @@ from tasks.classification.examples import read_examples as read_texts
 from tasks.ner import examples as ner
 from tasks.ner.metrics import write_conll
 from tasks.squad import metrics
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Predictions
 from tasks.squad.examples import SquadExample, read_examples
 from tests.tasks.classification.test_custom_task import task_of
 

@@ -15,7 +15,7 @@ from tasks.pretraining import task as pretraining
 from tests import programs, shared, small_model, stages
 from tests.runs.test_contradictions import raises
 from tests.training import toy
-from training import report, run_folder, run_json
+from training import checkpoint_files, report, run_folder
 
 NAMES = ("train", "dev", "test")
 LOADED = 9  # step that a pre-training ends at, and that a later run loads
@@ -210,7 +210,7 @@ def test_a_model_trained_with_pairs_reads_no_single_texts_or_vice_versa(
 ):
   folder = tmp_path / ("out" if in_output else "start")
   flags = {"task_name": "tsv", "text_b_column": trained}
-  run_json.append(str(folder), {"flags": flags})
+  checkpoint_files.append_run(str(folder), {"flags": flags})
   shared.touch_checkpoint(folder, "x")
   for name in ("train", "dev"):
     (tmp_path / f"{name}.tsv").write_text("text\tb\tlabel\na\tb\t0\n")

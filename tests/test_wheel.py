@@ -32,7 +32,7 @@ def test_each_program_has_a_console_command():
   names = {
     path.stem
     for path in programs.ROOT.glob("*.py")
-    if "import cli.interrupts" in path.read_text()  # modules lack this line
+    if "import cli.start_up" in path.read_text()  # modules lack this line
   }
   assert scripts == {
     f"bert-{name.replace('_', '-')}": f"bert_tf2.commands:{name}"

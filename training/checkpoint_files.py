@@ -1,17 +1,19 @@
-"""Finds checkpoints and reads their indexes, without TensorFlow.
+"""Finds checkpoints, reads their indexes and run.json, without TensorFlow.
 
 The file `checkpoint` names the newest checkpoint first. An index lists names
 and shapes of variables, so programs check a model before TensorFlow's import.
 """
 
+import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from storage import UserError, files, setting, textfiles, tfrecord
-from training import run_json
 
 BEST = "best"  # subfolder of an output folder
+RUN_FILE = "run.json"
+METRICS = "metrics.jsonl"  # in the folder of run.json
 UNFINISHED = "unfinished-"  # begins the name of an incomplete checkpoint
 _LISTED = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE
@@ -81,7 +83,7 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
-  last = (run_json.read(folder) or [{"flags": {}}])[-1]["flags"]
+  last = (read_runs(folder) or [{"flags": {}}])[-1]["flags"]
   has_best = last.get("keep_best") or last.get("early_stopping_patience")
   if prefer_best or has_best:
     return best or newest
@@ -151,12 +153,42 @@ def check_name(path: str) -> None:
     raise UserError(text)
 
 
+def read_runs(output_dir: str) -> list[dict]:
+  """Reads the entries of run.json, oldest first; [] without the file.
+
+  There is an entry for each start of a training.
+  """
+  path = os.path.join(output_dir, RUN_FILE)
+  if not files.exists(path):
+    return []
+  try:
+    return json.loads(files.read_text(path))
+  except ValueError as error:
+    text = f"{path} is corrupt: restore it, or remove it"
+    raise UserError(text) from error
+
+
+def path_of(entry: Mapping, name: str) -> str | None:
+  """Path that a flag of an entry names; the file may not exist."""
+  path = entry["flags"].get(name)
+  if path and not files.is_remote(path):
+    path = os.path.join(entry.get("directory", ""), path)
+  return path
+
+
+def append_run(output_dir: str, entry: dict) -> None:
+  """Appends an entry to a folder's run.json."""
+  entries = [*read_runs(output_dir), entry]
+  path = os.path.join(output_dir, RUN_FILE)
+  files.write_text(path, json.dumps(entries, indent=1) + "\n")
+
+
 def file_of(path: str, flag: str, *names: str) -> str | None:
   """Finds a file that belongs to a checkpoint; returns the path or None.
 
   Looks for `names` in the checkpoint's folder, then for `flag` in run.json.
   """
-  named = run_json.path_of(run_of(path), flag)
+  named = path_of(run_of(path), flag)
   paths = [sibling_file(path, name) for name in names]
   paths.append(named if named and files.exists(named) else None)
   return next(filter(None, paths), None)
@@ -164,8 +196,8 @@ def file_of(path: str, flag: str, *names: str) -> str | None:
 
 def run_of(path: str) -> dict:
   """Last entry of a checkpoint's run.json; {"flags": {}} without an entry."""
-  record = sibling_file(path, run_json.NAME)
-  entries = run_json.read(os.path.dirname(record)) if record else []
+  record = sibling_file(path, RUN_FILE)
+  entries = read_runs(os.path.dirname(record)) if record else []
   return entries[-1] if entries else {"flags": {}}
 
 

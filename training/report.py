@@ -20,8 +20,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from storage import files
-from training import processes, run_json
+from storage import files, processes
+from training import checkpoint_files
 from training import step as steps
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -41,7 +41,8 @@ class Report:
     if processes.is_chief():  # removes lines of later steps and truncated lines
       lines = [x for x in read_metrics(self.directory) if x["step"] <= step]
       text = "".join(json.dumps(line) + "\n" for line in lines)
-      files.write_text(os.path.join(self.directory, run_json.METRICS), text)
+      path = os.path.join(self.directory, checkpoint_files.METRICS)
+      files.write_text(path, text)
     # Sums of values and weights since the last line, by metric.
     self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
     self._steps_timed = 0
@@ -152,12 +153,12 @@ def add_metrics(folder: str, step: int, values: Mapping[str, float]) -> None:
     return
   numbers = {name: float(f"{float(v):.6g}") for name, v in values.items()}
   line = json.dumps({"step": step} | numbers)
-  files.append_text(os.path.join(folder, run_json.METRICS), line + "\n")
+  files.append_text(os.path.join(folder, checkpoint_files.METRICS), line + "\n")
 
 
 def read_metrics(folder: str) -> list[dict[str, float]]:
   """Reads the complete lines of metrics.jsonl; [] without a file."""
-  path = os.path.join(folder, run_json.METRICS)
+  path = os.path.join(folder, checkpoint_files.METRICS)
   lines = files.read_text(path).splitlines() if files.exists(path) else []
   result = []
   for line in lines:

@@ -14,8 +14,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files, setting, textfiles
-from training import checkpoint, checkpoint_files, processes
+from storage import UserError, files, processes, setting, textfiles
+from training import checkpoint, checkpoint_files
 from training.checkpoint import initialize
 
 _BEST = "best.json"

@@ -19,7 +19,8 @@ from data.features import Masking
 from data.pretraining import documents, instances
 from data.pretraining.documents import Shard, TextFormat, split_corpus
 from data.pretraining.instances import BuildConfig, RecordBuilder
-from storage import Progress, files, tfrecord, workers
+from storage import Progress, files, tfrecord
+from storage.processes import ordered_map
 
 
 def build_shard(
@@ -57,7 +58,7 @@ def write_shards(
     sinks = _open(stack, config, outputs)
     folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
     prepare = partial(_shard_writer, config, folder)
-    results = workers.ordered_map(prepare, shards, processes)
+    results = ordered_map(prepare, shards, processes)
     stack.enter_context(closing(results))  # closed before `folder` is removed
     for shard, (part, sizes, counts) in zip(shards, results, strict=True):
       written = progress.counts["instances"]
@@ -108,7 +109,7 @@ def _mark_duplicates(
   progress = Progress("compared", sum(s.megabytes for s in shards), "MB")
   # Each worker calls `prepare` once, and gets the function of a shard.
   prepare = partial(partial, digests, text_format)
-  results = workers.ordered_map(prepare, shards, processes)
+  results = ordered_map(prepare, shards, processes)
   seen: set[int] = set()
   marked = []
   for shard, numbers in zip(shards, results, strict=True):

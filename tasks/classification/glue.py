@@ -13,11 +13,10 @@ from typing import NamedTuple
 from absl import logging
 
 from runs import model_files, training_program
-from storage import UserError, files, textfiles
+from storage import UserError, files, processes, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
-from training import processes
 
 NAME = "GLUE"
 TABLE = "glue.tsv"

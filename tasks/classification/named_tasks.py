@@ -14,7 +14,7 @@ from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 from storage import UserError, files, textfiles
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
-from training import checkpoint_files, run_json
+from training import checkpoint_files
 
 CUSTOM = "tsv"
 EXTENSIONS = (".tsv", ".csv", ".jsonl", ".json", ".txt")
@@ -178,7 +178,7 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
   if labels.exist(teacher):
     known: Sequence[str] = labels.load(teacher)
   else:
-    name = run_json.read(teacher)[-1]["flags"]["task_name"]
+    name = checkpoint_files.read_runs(teacher)[-1]["flags"]["task_name"]
     known = () if name.lower() == CUSTOM else find(name).labels
   if known and task.labels:  # a regression has no labels
     labels.check_teacher(teacher, known, task.labels)

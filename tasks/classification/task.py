@@ -24,13 +24,13 @@ from runs.session import text_windows
 from serving.answers import Encoded, TextConfig
 from serving.export import ServedModel, TextSignature
 from serving.run_page import Evaluation, Judged
-from storage import files
+from storage import files, processes
 from tasks.classification import examples, metrics, named_tasks
 from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import Settings
 from tasks.metrics import classification_report
-from training import inference, processes
+from training import loop
 
 
 class TextClassification(TextSignature):
@@ -177,7 +177,7 @@ class Classification(Task[Settings]):
     """Computes scores; with `fits_thresholds`, writes the best thresholds."""
     settings, named = self.settings, self.named
     batch_size, rows = settings.eval_batch_size, records.rows
-    logits = inference.outputs(model, records, batch_size)["logits"]
+    logits = loop.outputs(model, records, batch_size)["logits"]
     label_ids = metrics.label_ids(named, rows)
     if self.fits_thresholds:
       probs = metrics.probabilities(named, logits)
@@ -207,7 +207,7 @@ class Classification(Task[Settings]):
     settings, rows = self.settings, records.rows
     named = with_thresholds(settings, self.named)
     batch_size = settings.predict_batch_size
-    logits = inference.outputs(model, records, batch_size)["logits"]
+    logits = loop.outputs(model, records, batch_size)["logits"]
     metrics.write_predictions(settings.output_dir, named, split, logits, rows)
     if rows[0].label is not None:  # only XNLI's test file has labels
       logging.info("%s", metrics.evaluate(named, logits, rows))

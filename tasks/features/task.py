@@ -12,7 +12,7 @@ from storage import Progress
 from tasks.features import lines as text_lines
 from tasks.features.answers import Answers
 from tasks.features.lines import Settings
-from training import inference
+from training import loop
 
 # Numbers in a chunk, 256 MiB in float32. A chunk's lines are sorted by length.
 _CHUNK_SIZE = 2**26
@@ -44,7 +44,7 @@ def _extract(settings: Settings, model, lines, max_tokens, progress):
     result = [None] * len(chunk)
     sizes = settings.batch_size, length, multiple
     for indices, batch in text_lines.batches(chunk, *sizes):
-      outputs = inference.predict(model, [batch])
+      outputs = loop.predict(model, [batch])
       for index, values in zip(indices, outputs["values"], strict=True):
         size = len(chunk[index].ids)
         result[index] = values[:size] if settings.pooling == "none" else values

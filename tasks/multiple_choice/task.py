@@ -25,7 +25,7 @@ from serving.run_page import Evaluation, Judged
 from tasks import metrics
 from tasks.multiple_choice.answers import Answers
 from tasks.multiple_choice.examples import ChoiceRecordBuilder, Settings
-from training import inference
+from training import loop
 
 
 class MultipleChoice(TextSignature):
@@ -80,7 +80,7 @@ class Swag(Task[Settings]):
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes loss and accuracy."""
     batch_size = self.settings.eval_batch_size
-    logits = inference.outputs(model, records, batch_size)["logits"]
+    logits = loop.outputs(model, records, batch_size)["logits"]
     labels = np.array([example.label for example in records.rows])
     predictions = np.argmax(logits, -1)
     terms = self.objective().losses({"logits": logits}, {"label_ids": labels})
@@ -114,7 +114,7 @@ class Swag(Task[Settings]):
   ) -> None:
     """Writes test_results.tsv and test_predictions.tsv."""
     batch_size = self.settings.predict_batch_size
-    logits = inference.outputs(model, records, batch_size)["logits"]
+    logits = loop.outputs(model, records, batch_size)["logits"]
     write_predictions(self.settings.output_dir, logits, records.rows)
 
   @staticmethod

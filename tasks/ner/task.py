@@ -15,13 +15,13 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig, softmax
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import Progress, tfrecord
+from storage import Progress, processes, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
-from training import inference, processes
+from training import loop
 
 
 class Ner(Task[Settings]):
@@ -157,7 +157,7 @@ def word_logits(
   model: keras.Model, dataset: RecordDataset, batch_size: int
 ) -> np.ndarray:
   """Computes the logits of the words of a file: [words, tags]."""
-  logits = inference.outputs(model, dataset, batch_size)["logits"]  # [N, T, L]
+  logits = loop.outputs(model, dataset, batch_size)["logits"]  # [N, T, L]
   rows = [n for n, w in enumerate(dataset.rows) for _ in w.positions]
   positions = [position for w in dataset.rows for position in w.positions]
   return logits[rows, positions]

@@ -22,14 +22,13 @@ from runs.devices import length_multiple
 from runs.session import Run, write_page
 from serving.answers import TextConfig
 from serving.export import ServedModel, TextSignature
-from storage import files, record_scan
+from storage import files, processes, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
 from training import (
   checkpoint_files,
-  inference,
-  processes,
+  loop,
   report,
   run_folder,
 )
@@ -156,7 +155,7 @@ def evaluate(
   batches = source.endless_eval_batches(settings.eval_batch_size)
   with steps.corrupt_record_errors(source):
     number = settings.max_eval_steps
-    results = inference.evaluate(model, objective, batches, number)
+    results = loop.evaluate(model, objective, batches, number)
   report.write_evaluation(settings.output_dir, results, step)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from storage import files
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Predictions
 from tasks.squad.examples import SquadExample
 
 F1_UNITS = ("word", "character")

@@ -1,4 +1,4 @@
-"""Turns questions into windows, and windows into rows, without TensorFlow.
+"""Turns questions into windows, windows into rows, tokens into words.
 
 A window is a question with a part of the paragraph; windows overlap. All
 numbers equal the results of convert_examples_to_features in the original's
@@ -7,14 +7,15 @@ run_squad.py. A window has N tokens, D of them from the paragraph.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from data import features
 from data.vocab import Tokenizer
-from storage import Progress, UserError, workers
+from storage import Progress, UserError
+from storage.processes import Chunk, chunks, ordered_map
 from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
 
@@ -72,11 +73,11 @@ def make_windows(
   Raises ValueError for a missing special token, ChildProcessError for a dead
   worker.
   """
-  chunks = workers.chunks(examples, _CHUNK, "questions")
+  parts = chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
   progress = Progress("cut", len(examples), "questions")
-  results = workers.ordered_map(prepare, chunks, num_workers)
-  for chunk, windows in zip(chunks, results, strict=True):
+  results = ordered_map(prepare, parts, num_workers)
+  for chunk, windows in zip(parts, results, strict=True):
     progress.add(len(chunk.items), windows=len(windows))
     yield from windows
   progress.say()
@@ -114,7 +115,7 @@ class WindowMaker:
     self._config = config
     self._last: tuple[list, _Document] | None = None  # of the last paragraph
 
-  def __call__(self, chunk: workers.Chunk) -> list[Window]:
+  def __call__(self, chunk: Chunk) -> list[Window]:
     return [
       window
       for index, example in enumerate(chunk.items, chunk.first)
@@ -194,3 +195,49 @@ def _max_context_window(parts: Sequence[range]) -> np.ndarray:
     best[part.start : part.stop][better] = context[better]
     result[part.start : part.stop][better] = number
   return result
+
+
+# --- From windows back to words ----------------------------------------------
+
+
+class Span(NamedTuple):
+  """Words of a paragraph that a text comes from."""
+
+  first: int  # index of a word
+  last: int
+  begin: int  # of the text in these words, which blanks separate
+
+
+class AnswerText:
+  """Finds the text of a span of tokens in the words of the paragraph."""
+
+  def __init__(self, tokenizer: Tokenizer):
+    self._tokenizer = tokenizer
+    # A blank always ends a word, so words can be split one by one.
+    self._split = lru_cache(1 << 17)(tokenizer.words)
+
+  def text(
+    self, words: Sequence[str], window: Window, start: int, end: int
+  ) -> tuple[str, Span]:
+    """Text of the tokens `start` to `end`, and its span.
+
+    For the words "Steve Smith's", the tokens "steve smith" give "Steve Smith".
+    Splits the words as the tokenizer does, finds the first place of the tokens
+    in the result, and counts characters other than blanks to get back to the
+    words. If this fails, returns the complete words.
+    """
+    pieces = self._tokenizer.convert_ids_to_tokens(window.ids[start : end + 1])
+    first = int(window.token_word_ids[start - window.context_offset])
+    last = int(window.token_word_ids[end - window.context_offset])
+    tokens = self._tokenizer.join(pieces)
+    words = words[first : last + 1]
+    text = " ".join(words)
+    split = " ".join(part for word in words for part in self._split(word))
+    offsets = [i for i, char in enumerate(text) if char != " "]
+    at = split.find(tokens) if tokens else -1
+    if at < 0 or len(offsets) != len(split) - split.count(" "):
+      return text, Span(first, last, 0)
+    first_char = at - split.count(" ", 0, at)
+    last_char = first_char + len(tokens) - tokens.count(" ") - 1
+    begin, end = offsets[first_char], offsets[last_char] + 1
+    return text[begin:end], Span(first, last, begin)

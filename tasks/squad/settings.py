@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cli.settings import common, device, flag, original
 from runs.task_settings import FineTuning
 from tasks.squad import metrics
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad.answers import DecodingConfig
 from tasks.squad.records import WindowConfig
 
 

@@ -15,18 +15,16 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import files, tfrecord
-from tasks.squad import decoding, metrics, records
+from storage import files, processes, tfrecord
+from tasks.squad import answers, metrics, records
 from tasks.squad import examples as squad_examples
-from tasks.squad.answers import Answers, position
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
 from training import (
   checkpoint_files,
-  inference,
-  processes,
+  loop,
   report,
   run_folder,
 )
@@ -112,9 +110,9 @@ class Squad(Task[Settings]):
     """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
-    logits: list[decoding.Logits] = []
+    logits: list[answers.Logits] = []
     if dataset.rows:
-      outputs = inference.outputs(model, dataset, settings.predict_batch_size)
+      outputs = loop.outputs(model, dataset, settings.predict_batch_size)
       pairs = outputs["start_logits"], outputs["end_logits"]
       logits = [*zip(*pairs, strict=True)]
     if settings.dynamic_padding:  # the logits of padding may be undefined
@@ -122,7 +120,7 @@ class Squad(Task[Settings]):
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
     questions, windows = dataset.examples, dataset.rows
     rules = settings.tokenizer, config
-    return decoding.decode(questions, windows, logits, *rules)
+    return answers.decode(questions, windows, logits, *rules)
 
   def score(
     self, dataset: RecordDataset, predictions: Predictions

@@ -13,7 +13,7 @@ def _obey_interrupts():
 
 
 INTERRUPTED = """
-import cli.interrupts
+import cli.start_up
 import os, signal, sys
 
 def interrupt():
@@ -47,8 +47,8 @@ IN_BACKGROUND = """
 import signal, sys
 before = signal.getsignal(signal.SIGINT)
 sys.modules.update(dict.fromkeys(sys.argv[1:]))
-import cli.interrupts
-with cli.interrupts.clean_up():
+import cli.start_up
+with cli.start_up.clean_up():
   assert signal.getsignal(signal.SIGINT) is before
 assert signal.getsignal(signal.SIGINT) is before
 """

@@ -1,13 +1,12 @@
-"""Errors, --help and logs of programs, and the functions of start_up.py."""
+"""Errors, --help and logs of programs, and libraries that programs hide."""
 
-import ctypes
-import logging
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
-import tensorflow as tf
 from absl import flags
 
 from cli import program, settings, start_up
@@ -164,25 +163,6 @@ def test_log_lines_have_a_time_and_logged_exceptions_have_a_traceback():
   assert done.returncode == 0
 
 
-# --- start_up.py silences TensorFlow and hides libraries that nobody needs ---
-
-
-def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
-  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
-  start_up.silence_tensorflow()
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
-  assert tf.get_logger().getEffectiveLevel() == logging.WARNING
-  monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
-  start_up.silence_tensorflow()
-  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
-
-
-def test_tensorflow_has_the_function_that_silences_xla():
-  loaded = ctypes.CDLL(None)
-  names = start_up._SET_MIN_LOG_LEVEL
-  assert [name for name in names if hasattr(loaded, name)]
-
-
 def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
   monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
   monkeypatch.setattr(start_up, "_UNUSED", ("colorsys",))
@@ -194,3 +174,9 @@ def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
       exec("import colorsys", {"__name__": importer})
     exec("import colorsys", {"__name__": "kerasana"})  # no module of Keras
     assert sys.modules.pop("colorsys")
+
+
+def test_a_program_knows_the_commit_of_the_checkout():
+  command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  assert (program.commit() or "").removesuffix("+") == done.stdout.strip()

@@ -7,7 +7,7 @@ from data.records import RecordDataset, ShuffledRecords, Source, parser
 from modeling import models
 from storage import tfrecord
 from tests.training import toy
-from training import inference
+from training import loop
 
 T, C = 12, 2
 LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
@@ -177,7 +177,7 @@ def test_batches_by_length_from_mixed_sources_rarely_mix_lengths(tmp_path):
 def test_outputs_of_tokens_are_equal_with_and_without_trimming(tmp_path):
   model = models.span_labeler(toy.config())
   plain, trimmed = (
-    inference.outputs(model, _recorded(tmp_path, multiple), 4)["start_logits"]
+    loop.outputs(model, _recorded(tmp_path, multiple), 4)["start_logits"]
     for multiple in (0, 1)
   )
   for length, *rows in zip(LENGTHS, trimmed, plain, strict=True):

@@ -3,7 +3,7 @@
 Files are tables with the columns text and rating.
 """
 
-import cli.interrupts  # noqa: F401, first: handles Ctrl-C during imports
+import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from pathlib import Path
 

@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from data import features, records
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding, metrics
+from tasks.squad import answers, metrics
 from tasks.squad import examples as squad_examples
 from tasks.squad import records as squad_records
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad.answers import DecodingConfig
 from tasks.squad.records import WindowConfig
 from tests.parity import golden_files
 
@@ -121,7 +121,7 @@ def test_answers_equal_the_originals(folder, tmp_path):
   logits_of = folder.name.removeprefix("predictions_").split("__")[0]
   with np.load(folder.parent / f"logits_{logits_of}.npz") as arrays:
     logits = zip(arrays["start_logits"], arrays["end_logits"], strict=True)
-  made = decoding.decode(
+  made = answers.decode(
     examples,
     windows,
     list(logits),

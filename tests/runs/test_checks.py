@@ -9,7 +9,7 @@ from runs import checks, model_files, trained_model
 from storage import UserError
 from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
-from training import checkpoint, run_json
+from training import checkpoint, checkpoint_files
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
 UNUSED = ("[unused0]", "[unused1]")
@@ -251,7 +251,7 @@ def test_a_changed_vocabulary_file_is_refused(tmp_path):
   entry = {"flags": {"vocab_file": args.vocab_file}}
   entry["vocabulary"] = checks.vocabulary_mark(args, [])
   start = shared.touch_checkpoint(tmp_path / "run", "x")
-  run_json.append(str(tmp_path / "run"), entry)
+  checkpoint_files.append_run(str(tmp_path / "run"), entry)
   small_model.narrow(9).to_json(str(tmp_path / "run/bert_config.json"))
   changed = "named.txt is not the vocabulary with which"
   for tokens, message in (

@@ -272,7 +272,9 @@ def _restore(monkeypatch, model, given):
 
   monkeypatch.setattr(fine_tune, "restore", restore)
   entries = ["first", "last entry"]
-  monkeypatch.setattr(fine_tune.run_json, "read", lambda _: entries)
+  monkeypatch.setattr(
+    fine_tune.checkpoint_files, "read_runs", lambda _: entries
+  )
 
 
 def test_a_frozen_layer_keeps_its_values_and_has_no_slots(tmp_path):

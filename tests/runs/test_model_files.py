@@ -9,7 +9,7 @@ from runs import model_files
 from storage import UserError
 from tests import programs
 from tests.training import toy
-from training import run_json
+from training import checkpoint_files
 
 TRAINING_PROGRAMS = """
   run_classifier run_ner run_pretraining run_squad run_swag
@@ -100,7 +100,7 @@ def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
 ):
   kind = programs.settings_of(program)
   args = programs.arguments(program, vocab_file="vocab.txt")
-  run_json.append(str(tmp_path), {"flags": args.to_dict()})
+  checkpoint_files.append_run(str(tmp_path), {"flags": args.to_dict()})
   for name, known in settings.flags_of(kind).items():
     caplog.clear()
     changed = args.replace(**{name: _other(known)})
@@ -111,7 +111,7 @@ def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
 def test_the_same_file_under_another_path_is_no_change(tmp_path, caplog):
   args = programs.arguments("run_classifier", init_checkpoint="a/b.ckpt")
   entry = {"flags": args.to_dict(), "directory": str(tmp_path)}
-  run_json.append(str(tmp_path), entry)
+  checkpoint_files.append_run(str(tmp_path), entry)
   for path, is_other in (("a/../a/b.ckpt", False), ("a/c.ckpt", True)):
     changed = args.replace(init_checkpoint=f"{tmp_path}/{path}")
     model_files.warn_if_changed(changed, str(tmp_path))
@@ -144,7 +144,7 @@ def test_only_the_listed_flags_have_no_effect_on_a_training():
 def test_a_warning_names_all_changed_flags(tmp_path, caplog):
   recorded = {"learning_rate": 0.5, "dtype": "float16", "seed": 3}
   recorded |= {"num_train_steps": 4, "removed": 1}
-  run_json.append(str(tmp_path), {"flags": recorded})
+  checkpoint_files.append_run(str(tmp_path), {"flags": recorded})
   # A different number of steps only continues the training: no warning.
   changes = {"learning_rate": 0.25, "num_train_steps": 8}
   args = programs.arguments("run_pretraining", **changes)
@@ -155,7 +155,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
 
 def test_a_warning_names_files_with_changed_data(tmp_path, caplog):
   trained = {"a": "1", "b": "2", "gone": "3"}
-  run_json.append(str(tmp_path), {"flags": {}, "data": trained})
+  checkpoint_files.append_run(str(tmp_path), {"flags": {}, "data": trained})
   args = programs.arguments("run_pretraining")
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text

@@ -1,5 +1,6 @@
 """A run passes each flag to the part that uses it, and runs stages in order."""
 
+import os
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -8,16 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from cli import program
 from modeling import losses, models, tracing
 from runs import model_files, session
 from serving.answers import TextConfig
 from serving.export import ServedModel
-from storage import tfrecord
+from storage import files, tfrecord
 from tasks.features import task as features
 from tests import programs, shared, small_model, stages
 from tests.runs.test_fine_tune import _flags
 from tests.training import toy
-from training import loop, optimization, report, run_folder, run_json
+from training import checkpoint_files, loop, optimization, report, run_folder
 from training.run_folder import Checkpoints
 
 KIND = programs.settings_of("run_classifier")
@@ -291,7 +293,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   source = SimpleNamespace(
     packing=None, files=[path], index_file="cache", lengths_of_batches=""
   )
-  data = {path: run_json.fingerprint(path)} if is_chief else {}
+  data = {path: files.fingerprint(path)} if is_chief else {}
   options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": new_head}
   if given:
     options["examples"] = "fingerprint"
@@ -347,10 +349,14 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   source = toy.Source(1, (records,))
   data = {records: "fingerprint"}
   training._report(losses.pretraining(), source, "examples", data)
-  entries = run_json.read(str(tmp_path))
+  entries = checkpoint_files.read_runs(str(tmp_path))
   assert len(entries) == is_chief
   for entry in entries:
     assert (entry["vocabulary"], entry["data"]) == ("mark", data)
+    facts = "run_classifier", os.getcwd(), training.seed, program.versions()
+    names = "program", "directory", "seed", "versions"
+    assert tuple(map(entry.get, names)) == facts
+    assert {"started", "commit"} <= entry.keys()
     assert entry["config"] == toy.config().to_dict()
     assert args.attention is None
     assert entry["flags"]["attention"] == "bidirectional"  # of the model
@@ -372,7 +378,7 @@ def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
 ):
   for year in (2025, 2026):
     entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
-    run_json.append(str(tmp_path), entry)
+    checkpoint_files.append_run(str(tmp_path), entry)
   for step, values in enumerate(
     ({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})
   ):

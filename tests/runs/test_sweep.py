@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from data import labels
-from runs import checks, model_files, sweep
+from runs import checks, model_files, training_program
+from storage import processes
 from tests import programs
 from tests.training import toy
-from training import processes, run_json
+from training import checkpoint_files
 
 SCORES = {1e-5: 0.5, 3e-5: 0.8}  # by learning rate, less seed / 100
 
@@ -63,7 +64,7 @@ def test_several_values_or_seeds_make_a_sweep(
   flags = _flags(tmp_path, **changes)
   assert flags.is_sweep == bool(trials)
   if trials:
-    flags = sweep.run_sweep(flags)
+    flags = training_program.run_sweep(flags)
     folders = [f"--output_dir={tmp_path}/rate_{name}" for name in trials]
     assert [command[3] for command in commands] == folders
     # The program continues with the best checkpoint and the first seed.
@@ -81,9 +82,9 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   tmp_path, commands, log
 ):
   # The second command adds the missing trials.
-  sweep.run_sweep(_flags(tmp_path, learning_rate=1e-5))
+  training_program.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
-  sweep.run_sweep(_flags(tmp_path))
+  training_program.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   python, *words = commands[1]
   folder = f"--output_dir={tmp_path}/rate_1e-05_seed_2"
@@ -103,7 +104,7 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   assert start["output_dir"].endswith("rate_3e-05_seed_1")
   command = tmp_path / "command.flags"
   command.unlink()
-  sweep.run_sweep(_flags(tmp_path))
+  training_program.run_sweep(_flags(tmp_path))
   assert "rate_1e-05_seed_1 is complete; to train it anew, name" in log.text
   assert not command.exists()  # because no trial was trained
 
@@ -111,7 +112,7 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
 def test_a_trial_with_nan_as_score_never_wins(tmp_path, commands, monkeypatch):
   # BestCheckpoint has turned NaN into this value.
   monkeypatch.setitem(SCORES, 1e-5, -math.inf)
-  sweep.run_sweep(_flags(tmp_path))
+  training_program.run_sweep(_flags(tmp_path))
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
 
@@ -120,7 +121,7 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   several = {"train_batch_size": (16, 32), "num_train_epochs": (2.0, 3.0)}
   flags = _flags(tmp_path, learning_rate=3e-5, num_seeds=1, **several)
   checks.check_training(flags.replace(ensemble=4))  # 2 x 2 trials are enough
-  result = sweep.run_sweep(flags)
+  result = training_program.run_sweep(flags)
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
   assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
@@ -148,7 +149,7 @@ def test_all_trials_have_the_same_order_of_labels(
   monkeypatch.setattr(processes, "run_child", train)
   if known:
     labels.save(known, str(tmp_path))
-  sweep.run_sweep(_flags(tmp_path))
+  training_program.run_sweep(_flags(tmp_path))
   folders = [tmp_path, *tmp_path.glob("rate_*")]
   assert len(folders) == 5
   for folder in folders:
@@ -159,11 +160,11 @@ def test_a_warning_names_a_trial_whose_flags_have_changed(
   tmp_path, commands, caplog
 ):
   flags = _flags(tmp_path, num_train_epochs=3.0)
-  sweep.run_sweep(flags)
+  training_program.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"
   recorded = {"num_train_epochs": 2.0, "learning_rate": 1e-5, "num_seeds": 1}
   path.write_text(json.dumps([{"flags": recorded}]))
-  sweep.run_sweep(flags)
+  training_program.run_sweep(flags)
   text = f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
   assert caplog.text.count(" was trained with") == caplog.text.count(text) == 1
 
@@ -175,7 +176,7 @@ def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
     processes, "run_child", lambda command: statuses.pop(0) or train(command)
   )
   with pytest.raises(ChildProcessError, match="seed_2 ended with status 1"):
-    sweep.run_sweep(_flags(tmp_path))
+    training_program.run_sweep(_flags(tmp_path))
   [row] = model_files.read_table(str(tmp_path))
   assert row["run"] == "rate_1e-05_seed_1"
 
@@ -184,7 +185,7 @@ def test_only_the_chief_worker_writes_the_results_of_a_sweep(
   tmp_path, commands, monkeypatch
 ):
   toy.set_worker(monkeypatch, 1)
-  flags = sweep.run_sweep(_flags(tmp_path))
+  flags = training_program.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
   assert (flags.keep_best, flags.seed) == (True, 1)
   assert all(path.name.startswith("rate_") for path in tmp_path.iterdir())
@@ -193,12 +194,12 @@ def test_only_the_chief_worker_writes_the_results_of_a_sweep(
 def test_an_ensemble_takes_the_best_trials(tmp_path, commands):
   flags = _flags(tmp_path, ensemble=3)
   checks.check_training(flags)
-  sweep.run_sweep(flags)
+  training_program.run_sweep(flags)
   folders = model_files.best_trials(str(tmp_path), 3)
   trials = ("3e-05_seed_1", "3e-05_seed_2", "1e-05_seed_1")
   assert folders == [f"{tmp_path}/rate_{trial}" for trial in trials]
   # A restore of the folder also builds the ensemble.
-  [entry] = run_json.read(str(tmp_path))
+  [entry] = checkpoint_files.read_runs(str(tmp_path))
   assert entry["flags"]["ensemble"] == 3
   # Without a training, the four trials in sweep.tsv count.
   checks.check_training(_flags(tmp_path, do_train=False, ensemble=4))

@@ -10,7 +10,7 @@ from data.tokenization import open_tokenizer
 from runs import checks, model_files, trained_model
 from tests import programs, shared, small_model
 from tests.runs.test_contradictions import raises
-from training import run_json
+from training import checkpoint_files
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
 CASED = [*vocab.SPECIAL_TOKENS, "A", "Film"]
@@ -131,7 +131,7 @@ def test_the_fingerprint_counts_more_than_a_changed_vocab_file(folders):
   shared.touch_checkpoint(folders[0], "model.ckpt-3")
   entry = _entry(folders, vocab_file=other)
   entry["vocabulary"] = open_tokenizer(right).fingerprint
-  run_json.append(str(folders[0]), entry)
+  checkpoint_files.append_run(str(folders[0]), entry)
   message = "is not the vocabulary with which"
   for path, error in ((right, None), (other, message)):
     args = programs.arguments("run_pretraining", vocab_file=path)
@@ -152,7 +152,7 @@ def test_only_a_different_vocab_file_counts_as_a_changed_flag(
   tmp_path, caplog, saved, case, given, is_warned
 ):
   flags = {"vocab_file": saved, "do_lower_case": case}
-  run_json.append(str(tmp_path), {"flags": flags})
+  checkpoint_files.append_run(str(tmp_path), {"flags": flags})
   args = programs.arguments("run_pretraining", vocab_file=given)
   model_files.warn_if_changed(args, str(tmp_path))
   assert ("--vocab_file=v (now w)" in caplog.text) == is_warned

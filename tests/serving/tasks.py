@@ -25,7 +25,7 @@ from tasks.ner import answers as ner
 from tasks.pretraining import answers as pretraining
 from tasks.pretraining.task import FillMask
 from tasks.squad import answers as squad
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad.answers import DecodingConfig
 from tasks.squad.records import WindowConfig
 from tests import programs, small_model
 from tests.serving import stand_in

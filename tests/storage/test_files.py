@@ -197,3 +197,21 @@ def test_an_error_of_a_remote_store_is_one_line_with_the_path(
   with pytest.raises(OSError, match=f"{path}.*: 503 backend error$") as raised:
     call(path)
   assert program.is_user_error(raised.value)
+
+
+def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
+  tmp_path,
+):
+  def fingerprint(size, changed=None):
+    content = bytearray(size)
+    if changed is not None:
+      content[changed] = 1
+    (tmp_path / "a").write_bytes(content)
+    return files.fingerprint(str(tmp_path / "a"))
+
+  assert fingerprint(10).startswith("10 bytes")
+  for size in (10, 2**20, 2**20 + 3, 5_000_000):
+    results = [fingerprint(size, index) for index in (None, 0, -1)]
+    assert len(set(results)) == 3
+  assert fingerprint(5_000_000, 2_500_000) == results[0]
+  assert fingerprint(5_000_000, -(2**20)) != results[0]

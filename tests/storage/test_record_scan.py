@@ -8,9 +8,8 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from storage import UserError, record_scan, tfrecord
+from storage import UserError, files, record_scan, tfrecord
 from storage.tfrecord import Feature, Schema
-from training import run_json
 
 # --- Offsets ---------------------------------------------------------------
 
@@ -87,7 +86,7 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
     ("_scan", record_scan.load_index),
     ("scan", record_scan.heads),
     ("_read_index", record_scan.heads),
-    ("files.size", run_json.fingerprints),
+    ("files.size", files.fingerprints),
   ],
 )
 def test_several_files_are_read_at_the_same_time(

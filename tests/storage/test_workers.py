@@ -1,3 +1,5 @@
+import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -7,8 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
-from storage import Progress, UserError, workers
+import storage
+from storage import Progress, UserError
+from storage.processes import ordered_map
 
 
 def _prepare():
@@ -25,13 +30,13 @@ def _prepare():
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_come_in_the_order_of_the_tasks(processes):
   tasks = ["slow", "a", "b", "c"]
-  results = list(workers.ordered_map(_prepare, tasks, processes))
+  results = list(ordered_map(_prepare, tasks, processes))
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"died on deadly\.txt"):
-    list(workers.ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
+    list(ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
 
 
 def _prepare_errors():
@@ -44,14 +49,14 @@ def _prepare_errors():
 @pytest.mark.parametrize("error", [UserError("a.txt"), ValueError("of a bug")])
 def test_an_error_in_a_worker_keeps_its_class_and_its_traceback(error):
   with pytest.raises(ValueError, match=str(error)) as caught:
-    list(workers.ordered_map(_prepare_errors, [error, error], 2))
+    list(ordered_map(_prepare_errors, [error, error], 2))
   assert type(caught.value) is type(error)
   assert "in fail\n" in caught.value.__notes__[0]
 
 
 def test_workers_end_when_the_caller_closes_ordered_map():
   before = set(multiprocessing.active_children())
-  results = workers.ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
+  results = ordered_map(_prepare, ["a", "slow", "slow", "b"], 2)
   assert next(results) == "aa"
   assert len(set(multiprocessing.active_children()) - before) == 2
   results.close()
@@ -68,9 +73,9 @@ def _prepare_pids():
 
 _ENDLESS_MAP = """
 import sys
-from storage import workers
+from storage.processes import ordered_map
 from tests.storage.test_workers import _prepare_pids
-list(workers.ordered_map(_prepare_pids, sys.argv[1:] * 10_000, 2))
+list(ordered_map(_prepare_pids, sys.argv[1:] * 10_000, 2))
 """
 
 
@@ -110,7 +115,7 @@ def _count_prepares():
 
 
 def test_each_worker_calls_prepare_only_once():
-  assert [*workers.ordered_map(_count_prepares, range(9), 2)] == [1] * 9
+  assert [*ordered_map(_count_prepares, range(9), 2)] == [1] * 9
 
 
 # --- Progress ------------------------------------------------------------
@@ -148,3 +153,22 @@ def test_progress_is_logged_every_few_seconds(monkeypatch):
     "read 20 of 40 rows (50%), 4 bad rows, 2,400 words; 2.0 rows/s, 0:00:10 "
     "left",
   ]
+
+
+# --- Messages of TensorFlow -----------------------------------------------
+
+
+def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
+  monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+  storage.silence_tensorflow()
+  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "3"
+  assert tf.get_logger().getEffectiveLevel() == logging.WARNING
+  monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+  storage.silence_tensorflow()
+  assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
+
+
+def test_tensorflow_has_the_function_that_silences_xla():
+  loaded = ctypes.CDLL(None)
+  names = storage._SET_MIN_LOG_LEVEL
+  assert [name for name in names if hasattr(loaded, name)]

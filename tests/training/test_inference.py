@@ -10,12 +10,12 @@ import tensorflow as tf
 from modeling import losses
 from tests.shared import slow
 from tests.training import toy
-from training import inference
+from training import loop
 
 
 def test_metrics_are_means_over_items_and_the_loss_is_a_mean_over_batches():
   model, objective = toy.bag(), losses.pretraining()
-  evaluate = partial(inference.evaluate, model, objective)
+  evaluate = partial(loop.evaluate, model, objective)
   parts = tf.data.Dataset.from_tensor_slices(toy.examples(10)).batch(4)
   single = evaluate(tf.data.Dataset.from_tensors(toy.examples(10)))
   three = evaluate(parts)
@@ -35,8 +35,8 @@ def test_evaluation_and_prediction_have_no_dropout():
   plain, model = toy.bag(), toy.bag(dropout=0.5)
   model.set_weights(plain.get_weights())
   for infer in (
-    lambda x: inference.evaluate(x, losses.pretraining(), toy.batches(2)),
-    lambda x: inference.predict(x, toy.batches(2)),
+    lambda x: loop.evaluate(x, losses.pretraining(), toy.batches(2)),
+    lambda x: loop.predict(x, toy.batches(2)),
   ):
     result, expected = infer(model), infer(plain)
     assert result.keys() == expected.keys()
@@ -48,13 +48,13 @@ def test_evaluation_and_prediction_have_no_dropout():
 def test_two_replicas_evaluate_and_predict_like_one_replica(batch_size):
   data = tf.data.Dataset.from_tensor_slices(toy.examples(10))
   data, plain = data.batch(batch_size), toy.bag()
-  results = inference.evaluate(plain, losses.pretraining(), data)
-  outputs = inference.predict(plain, data)
+  results = loop.evaluate(plain, losses.pretraining(), data)
+  outputs = loop.predict(plain, data)
   with toy.two_replicas().scope():
     model = toy.bag()
     model.set_weights(plain.get_weights())
-    result = inference.evaluate(model, losses.pretraining(), data)
-    predicted = inference.predict(model, data)
+    result = loop.evaluate(model, losses.pretraining(), data)
+    predicted = loop.predict(model, data)
   assert result == pytest.approx(results, rel=1e-5)
   assert set(predicted) == set(outputs)
   assert len(outputs["masked_lm_logits"]) == 10
@@ -76,7 +76,7 @@ def test_the_batch_is_divided_among_replicas():
     model = keras.Model({"ids": ids}, {"same": recorder(ids)})
     seen.clear()
     batch = {"ids": tf.reshape(tf.range(10), [5, 2])}
-    result = inference.predict(model, [batch])
+    result = loop.predict(model, [batch])
   np.testing.assert_array_equal(result["same"], batch["ids"])
   rows_by_replica = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [0, 0]]]
   assert sorted(seen, key=lambda rows: rows[0]) == rows_by_replica
@@ -87,10 +87,10 @@ def test_predict_passes_on_the_fields_that_are_not_inputs():
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
 
   batches = toy.batches(2).enumerate().map(number)
-  result = inference.predict(toy.bag(), batches)
+  result = loop.predict(toy.bag(), batches)
   assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 
 def test_an_evaluation_without_batches_is_refused():
   with pytest.raises(ValueError, match="no batch was read"):
-    inference.evaluate(toy.bag(), losses.pretraining(), [])
+    loop.evaluate(toy.bag(), losses.pretraining(), [])

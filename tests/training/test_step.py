@@ -14,7 +14,7 @@ from data import features
 from modeling import losses, models, tracing
 from tests.shared import slow
 from tests.training import toy
-from training import inference
+from training import loop
 from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
 
 STEPS = 6
@@ -177,7 +177,7 @@ def test_the_originals_epsilon_is_added_to_the_sum_of_weights(weight, expected):
   """The loss of a batch without masked words would not be finite otherwise."""
   step, data = _tiny(lambda zeros: zeros + 2.0, weight)
   sums = step.train(iter(data), tf.constant(1))
-  result = inference.evaluate(step.model, step.objective, data)
+  result = loop.evaluate(step.model, step.objective, data)
   assert float(sums["loss"][0]) == pytest.approx(expected)
   assert result == pytest.approx({"loss": expected, "loss of y": 2.0 * weight})
 

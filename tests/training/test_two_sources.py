@@ -9,7 +9,7 @@ import tensorflow as tf
 from modeling import models
 from tests import shared
 from tests.training import toy
-from training import checkpoint, checkpoint_files, run_json
+from training import checkpoint, checkpoint_files
 from training.run_folder import Checkpoints
 
 
@@ -92,7 +92,7 @@ def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
     if exists
   ]
   for flags in entries:
-    run_json.append(str(tmp_path), {"flags": flags})
+    checkpoint_files.append_run(str(tmp_path), {"flags": flags})
   order = reversed(prefixes) if prefers or keeps else iter(prefixes)
   chosen = checkpoint_files.choose_checkpoint(str(tmp_path), prefers)
   assert chosen == next(order, None)

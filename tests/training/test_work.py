@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import losses
-from training import checkpoint, inference, loop, report
+from training import checkpoint, loop, report
 from training.run_folder import Checkpoints
 
 
@@ -185,8 +185,8 @@ def test_batches_of_several_lengths_need_few_traces(evaluates):
   for lengths in ((3, 5, 8, 9), (2, 4), (7,)):
     batches = [{"x": np.ones((2, length), np.int32)} for length in lengths]
     if evaluates:
-      inference.evaluate(model, objective, batches)
+      loop.evaluate(model, objective, batches)
     else:
-      inference.predict(model, batches)
+      loop.predict(model, batches)
   # `evaluate` traces the first length, then any length.
   assert len(traces) == 1 + evaluates

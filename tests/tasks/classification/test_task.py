@@ -195,7 +195,7 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
 ):
   (tmp_path / "out").mkdir()
   logits = np.array([[2, -1, 0], [1, -3, 0.5], [-1, -1, 0.25]], np.float32)
-  monkeypatch.setattr(task.inference, "outputs", lambda *_: {"logits": logits})
+  monkeypatch.setattr(task.loop, "outputs", lambda *_: {"logits": logits})
   names = [("joy", "woe"), ("joy",), ("woe",)]
   rows = [examples.TextExample("", "", label=label) for label in names]
   part = task.RecordDataset(rows, "", None, 8)

@@ -14,7 +14,7 @@ from data.tokenization import FullTokenizer
 from tasks.features import lines as text_lines
 from tasks.features import task
 from tests import programs
-from training import inference
+from training import loop
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c", "|"]
 
@@ -138,7 +138,7 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
     masks.extend(batches[0]["input_mask"])
     return {"values": np.zeros((1, 1, 2))}
 
-  monkeypatch.setattr(inference, "predict", predict)
+  monkeypatch.setattr(loop, "predict", predict)
   task.write(args, None, 2)
   [mask] = masks
   assert (mask.sum(), len(mask)) == (22, length)

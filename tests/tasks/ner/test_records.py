@@ -30,7 +30,7 @@ def word_values(outputs, windows):
   """Returns the outputs, [N, T, ...], at the words of windows."""
   with pytest.MonkeyPatch.context() as patch:
     results = {"logits": outputs}
-    patch.setattr(task.inference, "outputs", lambda *_: results)
+    patch.setattr(task.loop, "outputs", lambda *_: results)
     return task.word_logits(None, SimpleNamespace(rows=windows), 1)
 
 

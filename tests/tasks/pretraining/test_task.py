@@ -143,7 +143,7 @@ def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
 ):
   given, results = [], {"x": 1}
   monkeypatch.setattr(
-    task.inference, "evaluate", lambda *parts: given.extend(parts) or results
+    task.loop, "evaluate", lambda *parts: given.extend(parts) or results
   )
   flags = {"eval_batch_size": 3, "max_eval_steps": 7, "train_batch_size": 5}
   args = _args(**flags, output_dir=str(tmp_path))

@@ -12,10 +12,9 @@ import tensorflow as tf
 from data import features
 from data.tokenization import FullTokenizer
 from serving.answers import TextConfig, TextModel
-from tasks.squad import decoding, records
+from tasks.squad import answers, records
 from tasks.squad import examples as squad_examples
-from tasks.squad.answers import Answers
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad.answers import Answers, DecodingConfig
 from tasks.squad.records import WindowConfig
 from tests.parity import golden_files
 from tests.serving import stand_in
@@ -100,7 +99,7 @@ def predicted(folder, pairs, logits, lengths, choice, lower, trim):
   outputs = {k: v.numpy() for k, v in logits(inputs).items()}
   ends = [len(window.ids) if trim else None for window in windows]
   spans = zip(outputs["start_logits"], outputs["end_logits"], ends, strict=True)
-  return decoding.decode(
+  return answers.decode(
     examples,
     windows,
     [(s[:n], e[:n]) for s, e, n in spans],

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from data.tokenization import FullTokenizer
-from tasks.squad import decoding
-from tasks.squad.decoding import DecodingConfig
+from tasks.squad import answers, records
+from tasks.squad.answers import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
 from tests.parity import golden_files
@@ -39,7 +39,7 @@ def scores(length=16, **at):
 def answer(logits, text=STEVE, **chosen):
   """Returns answer, n-best list and null odds of one question."""
   examples = [question(text)]
-  decoded = decoding.decode(
+  decoded = answers.decode(
     examples,
     cut_windows(examples),
     logits,
@@ -60,7 +60,7 @@ def test_spans_of_equal_score_keep_their_order():
   examples = [question(" ".join(words))]
   [window] = cut_windows(examples, (128, 4, 4))
   starts = np.arange(128) % 3.0
-  decoded = decoding.decode(
+  decoded = answers.decode(
     examples,
     [window],
     [(starts, np.zeros(128))],
@@ -79,7 +79,7 @@ def test_in_squad_2_the_answer_is_empty_if_no_span_is_in_the_paragraph():
   # The best starts and ends are all outside the paragraph.
   null = {"probability": 1.0, "start_logit": 5.0, "end_logit": 5.0}
   result = answer([scores(s0=5, e0=5)], n_best_size=1, **V2)
-  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
+  assert result == ("", [{"text": "", **null}], answers.NO_ANSWER_ODDS)
   with pytest.raises(ValueError, match="zip"):  # each window needs logits
     answer([])
 
@@ -88,7 +88,7 @@ def test_in_squad_2_the_answer_is_empty_if_no_span_is_in_the_paragraph():
 def test_a_paragraph_without_tokens_has_no_answer(text):
   null = {"probability": 1.0, "start_logit": 0.0, "end_logit": 0.0}
   result = answer([], text=text, **V2)
-  assert result == ("", [{"text": "", **null}], decoding.NO_ANSWER_ODDS)
+  assert result == ("", [{"text": "", **null}], answers.NO_ANSWER_ODDS)
   # Version 1.1 says "empty", as the original does.
   result = answer([], text=text)
   assert result == ("empty", [{"text": "empty", **null}], None)
@@ -127,7 +127,7 @@ def test_an_ensemble_lists_no_answer_after_the_n_best():
   # A probability of zero has no logarithm.
   logits = [_ensemble(_sure(0, 999), _sure(0, 999))]
   _, _, odds = answer(logits, n_best_size=2, **V2)
-  assert odds == pytest.approx(-math.log(decoding.LEAST_PROBABILITY))
+  assert odds == pytest.approx(-math.log(answers.LEAST_PROBABILITY))
 
 
 def test_each_word_of_the_answers_is_split_once(monkeypatch):
@@ -139,7 +139,7 @@ def test_each_word_of_the_answers_is_split_once(monkeypatch):
     "tokenize",
     lambda text: split.append(text) or tokenize(text),
   )
-  answer_text = decoding.AnswerText(TOKENIZER)
+  answer_text = records.AnswerText(TOKENIZER)
   for _ in range(3):
     for start in range(len(window.token_word_ids)):
       begin = start + window.context_offset

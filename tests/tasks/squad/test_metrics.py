@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tasks.squad import metrics
-from tasks.squad.decoding import Predictions
+from tasks.squad.answers import Predictions
 from tasks.squad.examples import SquadExample, read_examples
 from tests import shared
 

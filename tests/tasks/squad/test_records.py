@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from data.tokenization import FullTokenizer
-from storage import Progress, workers
+from storage import Progress
+from storage.processes import Chunk
 from tasks.squad import records as squad_records
 from tasks.squad.examples import Answer, SquadExample
 from tasks.squad.records import WindowConfig, WindowMaker, make_windows
@@ -107,7 +108,7 @@ def test_a_paragraph_is_tokenized_once_for_consecutive_questions():
   same = [*words]  # a second paragraph with equal words
   paragraphs = [words, words, words, others, words, same]
   asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
-  [*windows] = maker(workers.Chunk(0, asked, "questions"))
+  [*windows] = maker(Chunk(0, asked, "questions"))
   assert split[0] == "what 0"
   assert split.count("red") == 3  # for words, for words after others, for same
   assert split.count("old") == 1

@@ -134,6 +134,8 @@ def test_a_question_with_a_repeated_id_is_judged_once(tmp_path):
   data = dataclasses.replace(data, examples=both)
   [judged] = Squad(args, {}).predict(None, "dev", data, 7).judged
   assert judged.texts["question"] == "a"
+  assert (judged.label, judged.prediction) == ("b", "empty")
+  assert judged.is_right is False
 
 
 # The prediction "empty" has five characters, and "empt" has four of these.
@@ -198,7 +200,7 @@ def test_padding_may_be_predicted_unless_batches_are_trimmed(
   assert data.multiple == (8 if trims else 0)
   logits = np.arange(8.0)[None]  # largest for padding, then for [SEP] and b
   outputs = {"start_logits": logits, "end_logits": logits}
-  monkeypatch.setattr(task.inference, "outputs", lambda *_: outputs)
+  monkeypatch.setattr(task.loop, "outputs", lambda *_: outputs)
   assert Squad(args, {}).answer(None, data).answers == {"0": text}
 
 

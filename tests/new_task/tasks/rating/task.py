@@ -20,7 +20,7 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from tasks import metrics
-from training import inference
+from training import loop
 
 
 class Rating(Task):
@@ -58,7 +58,7 @@ class Rating(Task):
   def evaluate(self, model, records):
     """Returns the mean absolute difference and correlation with the labels."""
     batch_size = self.settings.eval_batch_size
-    ratings = inference.outputs(model, records, batch_size)["rating"]
+    ratings = loop.outputs(model, records, batch_size)["rating"]
     labels = np.array([example.rating for example in records.rows])
     return {
       "eval_mean_difference": np.abs(ratings - labels).mean(),
@@ -68,7 +68,7 @@ class Rating(Task):
   def predict(self, model, split, records, step):
     """Writes test_results.tsv, a number a line."""
     batch_size = self.settings.predict_batch_size
-    ratings = inference.outputs(model, records, batch_size)["rating"]
+    ratings = loop.outputs(model, records, batch_size)["rating"]
     path = os.path.join(self.settings.output_dir, "test_results.tsv")
     metrics.write_results(path, ratings)
 

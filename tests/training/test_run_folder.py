@@ -1,14 +1,10 @@
 """Entries of run.json, and the best checkpoint of a folder."""
 
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from tests import shared
 from tests.training import toy
-from training import checkpoint_files, run_folder, run_json
+from training import checkpoint_files, run_folder
 
 
 @pytest.fixture(name="folder")
@@ -19,36 +15,18 @@ def _folder(tmp_path):
   return tmp_path
 
 
-def test_run_json_has_the_commit_of_the_checkout():
-  command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-  done = subprocess.run(command, capture_output=True, text=True, check=False)
-  assert (run_json.commit() or "").removesuffix("+") == done.stdout.strip()
-
-
-def test_an_entry_of_run_json_has_all_that_repeating_the_run_needs(tmp_path):
-  (tmp_path / "a.tsv").write_text("text")
-  data = {"a.tsv": run_json.fingerprint(str(tmp_path / "a.tsv"))}
-  entry = run_json.make("run_ner", {"do_train": True}, 7, data)
-  assert entry.pop("started")
-  assert entry == {
-    "program": "run_ner",
-    "directory": os.getcwd(),
-    "seed": 7,
-    "flags": {"do_train": True},
-    "versions": run_json.versions(),
-    "commit": run_json.commit(),
-    "data": data,
-  }
-
-
 def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   def attention(path):
     return checkpoint_files.flag_of(str(folder / path), "attention")
 
-  run_json.append(str(folder), {"flags": {"attention": "left_to_right"}})
+  checkpoint_files.append_run(
+    str(folder), {"flags": {"attention": "left_to_right"}}
+  )
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     assert attention(path) == "left_to_right"
-  run_json.append(str(folder / "best"), {"flags": {"attention": "shallow"}})
+  checkpoint_files.append_run(
+    str(folder / "best"), {"flags": {"attention": "shallow"}}
+  )
   assert attention("best") == "shallow"  # best/run.json overrides
   (folder / "other").mkdir()
   assert attention("other") is None
@@ -57,40 +35,22 @@ def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
 def test_paths_of_a_run_are_relative_to_its_working_directory():
   flags = {"a": "x/y", "b": "/x/y", "c": "gs://x/y", "d": ""}
   entry = {"flags": flags, "directory": "/run"}
-  paths = [run_json.path_of(entry, name) for name in "abcd"]
+  paths = [checkpoint_files.path_of(entry, name) for name in "abcd"]
   assert paths == ["/run/x/y", "/x/y", "gs://x/y", ""]
-  assert run_json.path_of({"flags": flags}, "a") == "x/y"
-
-
-def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
-  tmp_path,
-):
-  def fingerprint(size, changed=None):
-    content = bytearray(size)
-    if changed is not None:
-      content[changed] = 1
-    (tmp_path / "a").write_bytes(content)
-    return run_json.fingerprint(str(tmp_path / "a"))
-
-  assert fingerprint(10).startswith("10 bytes")
-  for size in (10, 2**20, 2**20 + 3, 5_000_000):
-    results = [fingerprint(size, index) for index in (None, 0, -1)]
-    assert len(set(results)) == 3
-  assert fingerprint(5_000_000, 2_500_000) == results[0]
-  assert fingerprint(5_000_000, -(2**20)) != results[0]
+  assert checkpoint_files.path_of({"flags": flags}, "a") == "x/y"
 
 
 def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
   newest = str(folder / "model.ckpt-2")
   for flags in ({"keep_best": True}, {}):
-    run_json.append(str(folder), {"flags": flags})
+    checkpoint_files.append_run(str(folder), {"flags": flags})
     assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
 def test_a_corrupt_run_json_is_reported(tmp_path):
   (tmp_path / "run.json").write_text("[{")
   with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
-    run_json.read(str(tmp_path))
+    checkpoint_files.read_runs(str(tmp_path))
 
 
 def _record(folder):

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
+from storage import processes
+from storage.processes import GracefulShutdown
 from tests import programs
-from training import processes
-from training.processes import GracefulShutdown
 
 # --- The cluster, from TF_CONFIG
 
@@ -86,7 +86,7 @@ def test_a_hangup_that_nohup_ignores_stays_ignored():
 def test_the_second_interrupt_ends_the_process_at_once():
   script = """
 import os, signal
-from training.processes import GracefulShutdown
+from storage.processes import GracefulShutdown
 with GracefulShutdown():
   os.kill(os.getpid(), signal.SIGTERM)  # does not count as a Ctrl-C
   os.kill(os.getpid(), signal.SIGINT)
@@ -127,7 +127,7 @@ def test_a_process_ends_when_its_child_was_interrupted(
   monkeypatch.setenv("PYTHONPATH", str(programs.ROOT))
   command = [sys.executable, "-c", "raise SystemExit(3)"]
   assert processes.run_child(command) == 3
-  command[2] = "from training import processes; processes.end_interrupted()"
+  command[2] = "from storage import processes; processes.end_interrupted()"
   with pytest.raises(SystemExit) as ended:
     processes.run_child(command)
   assert ended.value.code == status
