@@ -12,6 +12,8 @@ The command is the original's:
 
 import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
+import importlib.util
+
 from runs import checks, training_program
 from storage import UserError, files
 from tasks.squad import examples, metrics
@@ -48,8 +50,12 @@ def main(settings: Settings) -> None:
     paths = files.expand(settings.needed("predict_file"))
     questions["dev"] = examples.read_examples(paths)
     if metrics.can_score(questions["dev"], version_2):
-      if settings.f1_unit == "word":
-        metrics.check_evaluator()
+      is_installed = importlib.util.find_spec("official")
+      if settings.f1_unit == "word" and not is_installed:
+        raise UserError(
+          "scores need a package that the wheel does not install: "
+          "pip install tf-models-official==2.20.0"
+        )
     elif settings.evaluates_while_training:
       raise UserError(
         f"not every question of {settings.predict_file} has answers; "

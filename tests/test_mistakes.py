@@ -79,6 +79,7 @@ run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_
 run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file
+run_ner | do_train tag_column=5 | line 1: 2 columns, but expected a word and its tag
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
 run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP

@@ -90,6 +90,7 @@ def test_a_table_and_a_page_show_right_and_predicted_answers(trained):
   assert header[1:5] == ["question", "context", "label", "prediction"]
   expected = [(text, text) for text in OWNERS.values()]
   assert sorted((row[3], row[4]) for row in judged) == sorted(expected)
+  assert {row[-1] for row in judged} == {"1"}  # is_right
   assert (trained / "run.html").exists()
 
 
@@ -102,6 +103,7 @@ def test_a_saved_model_answers_without_training_again(trained, given, tmp_path):
   flags = given | {"predict_file": tmp_path / "bare.json"}
   log = programs.run("run_squad", **flags, output_dir=output)
   assert "no scores" in log
+  assert "answers none" not in log
   assert _load(output / "predictions.json") == ANSWERS
 
 

@@ -8,10 +8,8 @@ that begins with "#" is a comment, unless it looks like a word with a tag.
 import json
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
-
-from absl import logging
 
 from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import OUTSIDE, Scheme
@@ -25,7 +23,6 @@ _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
 # A tag in CoNLL-U's last column, such as NER=B-PER|SpaceAfter=No.
 _NAMED = re.compile(r"(?:^|\|)\w+=([BIESMLUW]-[^|]+)")
 _BRACKETS = re.compile(r"(\([^()*]+)?\*?\)?")  # CoNLL-2012 writes (PER* *) *
-_LONG = 200  # words; a longer sentence is perhaps several
 # Keys of JSON lines, for words and tags.
 _KEYS = (("tokens", "words"), ("ner_tags", "tags", "labels", "ner"))
 _REMEDY = (
@@ -59,11 +56,6 @@ def read_sentences(
   sentences = list(read(path, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
-  num_words = sum(len(sentence.words) for sentence in sentences)
-  if num_words > _LONG and len(sentences) in (1, num_words):
-    text = "%s: %s of %d words: does a blank line end each sentence?"
-    number = number_of(len(sentences), "sentence")
-    logging.warning(text, path, number, num_words)
   return sentences
 
 
@@ -109,8 +101,15 @@ def _read_columns(path, columns) -> list[Sentence]:
   tags = {tag for row in rows for tag in row.cells[columns[-1] :][:1]}
 
   def find_kind(line):
-    is_word = line.kind == "#" and _is_word(line.cells, widths, tags, columns)
-    return "words" if is_word else line.kind
+    """Lines such as "#topic O" are words. They have as many columns as words.
+
+    The word "#" has the tag of a word, too, or the tag "#".
+    """
+    first, tag = line.cells[0], "".join(line.cells[columns[-1] :][:1])
+    if line.kind != "#" or " " in first or len(line.cells) not in widths:
+      return line.kind
+    is_word = first.strip("#") or tag in tags or tag == first
+    return "words" if is_word else "#"
 
   sentences: list[Sentence] = []
   document = 0
@@ -142,25 +141,13 @@ def _parse(number, text) -> _Line:
   return _Line(number, "#" if text.startswith("#") else "words", cells)
 
 
-def _is_word(cells, widths, tags, columns) -> bool:
-  """True if a line such as "#topic O" is a word, not a comment.
-
-  It has as many columns as words have. The word "#" has the tag of a word, too,
-  or the tag "#".
-  """
-  tag = "".join(cells[columns[-1] :][:1])
-  is_name = bool(cells[0].strip("#")) or tag in tags or tag == cells[0]
-  return is_name and " " not in cells[0] and len(cells) in widths
-
-
 def _check_rows(path, rows, word_column) -> None:
   """Raises ValueError for lines such as Ann/B-PER, or a column of numbers."""
-  for separator in ",; /|_":
-    end = -1 if separator in ",; " else None  # as in "Ann, B-PER"
+  for separator in ",;/|_":
     joined = [
       (number, cells[0])
       for number, _, cells in rows
-      if all(separator in cell[1:] for cell in cells[:end] or cells)
+      if all(separator in cell[1:] for cell in cells)
     ]
     if 2 * len(joined) > len(rows):
       number, cell = joined[0]
@@ -169,16 +156,12 @@ def _check_rows(path, rows, word_column) -> None:
         f"lines: {_REMEDY}"
       )
   words = [word for row in rows for word in row.cells[word_column:][:1]]
-  are_numbers = rows and all(map(_NUMBER.fullmatch, words))
   has_more = all(len(row.cells) > 2 for row in rows)
-  repeats = sum(word == last for last, word in pairwise(words))
-  are_names = len(rows) >= 20 and 2 * repeats > len(rows)  # of documents
-  if (are_numbers and has_more) or are_names:
+  if rows and has_more and all(map(_NUMBER.fullmatch, words)):
     raise UserError(
-      f"{path}: {words[0]!r} and so on in column {word_column} are numbers or "
-      "names of documents, not words: give --word_column and --tag_column. In "
-      "CoNLL-U, words are in column 1; in CoNLL-2012, words are in column 3 "
-      f"and tags in column 10. If the file is a .csv, {_REMEDY}"
+      f"{path}: {words[0]!r} and so on in column {word_column} are numbers, "
+      "not words: give --word_column and --tag_column. In CoNLL-U, words are "
+      "in column 1"
     )
 
 
@@ -188,24 +171,22 @@ def _pick(path, line, first, columns) -> list[str]:
   The `first` line of the sentence must have as many columns.
   """
   cells, width = line.cells, len(line.cells)
-  start = f"{path}, line {line.number}: {number_of(width, 'column')}"
+  where = f"{path}, line {line.number}"
   if width != len(first.cells):
     raise UserError(
-      f"{start}, but line {first.number} has {len(first.cells)}: {_REMEDY}"
+      f"{where}: {number_of(width, 'column')}, but line {first.number} has "
+      f"{len(first.cells)}: {_REMEDY}"
     )
-  if not all(-width <= column < width for column in columns):
+  exist = all(-width <= column < width for column in columns)
+  if not exist or len({column % width for column in columns}) < len(columns):
+    expected = " and ".join(map(str, columns))
     raise UserError(
-      f"{start}, so that there is no column {max(columns, key=abs)}; is the "
-      "separator a tab or a blank?"
-    )
-  if len({column % width for column in columns}) < len(columns):
-    raise UserError(
-      f"{start}, so that columns {columns[0]} and {columns[1]} are the same "
-      "one; expected a word and its tag"
+      f"{where}: {number_of(width, 'column')}, but expected a word and its tag "
+      f"in columns {expected}: {_REMEDY}"
     )
   result = [cells[column] for column in columns]
   if not all(result):
-    raise UserError(f"{path}, line {line.number}: the word or the tag is empty")
+    raise UserError(f"{where}: the word or the tag is empty")
   return result
 
 

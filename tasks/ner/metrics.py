@@ -105,15 +105,6 @@ def report(scores: Scores) -> str:
   return "\n".join(lines)
 
 
-def results(scores: Scores, losses: np.ndarray) -> dict[str, float]:
-  """Computes the values of eval_results.txt; losses are [W]."""
-  result = {"eval_loss": losses.mean(), "eval_accuracy": scores.accuracy}
-  if scores.of_entities:
-    for name in ("precision", "recall", "f1"):
-      result[f"eval_{name}"] = getattr(scores.overall, name)
-  return result
-
-
 def score(
   logits: np.ndarray, tags: Sequence[str], sentences: Sequence[Sentence]
 ) -> Scores:
@@ -145,7 +136,6 @@ def write_predictions(
   for sentence, names in zip(sentences, predicted, strict=True):
     words = zip(sentence.lines, sentence.words, names, strict=True)
     for line, word, tag in words:
-      word = re.sub(r"[\t\r\n]", " ", word)
       table.append((str(line), word, tag, *map(str, next(probs))))
   if scheme := sentences[0].scheme:
     convert = partial(recognize(tags).convert, target=scheme)

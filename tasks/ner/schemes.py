@@ -53,7 +53,7 @@ class Scheme(NamedTuple):
   layout: Layout | None = USUAL
   parts: Mapping[str, tuple[str, str]] = {}  # tag -> letter, type
   outside: str = OUTSIDE
-  others: Collection[str] = ()  # tags that fit no layout
+  others: Collection[str] = ()  # tags that are perhaps of an unknown scheme
 
   def __str__(self) -> str:
     if not self.layout:
@@ -136,7 +136,13 @@ def recognize(tags: Collection[str]) -> Scheme:
   ]
   if not layouts:
     name = "IO" if OUTSIDE in tags else ""
-    return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")})
+    # Most tags of an unknown scheme, such as BEGIN-PER and INSIDE-PER, differ
+    # only at the start.
+    types = {tag: re.split("[-_:.]", tag, maxsplit=1)[-1] for tag in inside}
+    numbers = Counter(types.values())
+    others = [tag for tag, kind in types.items() if numbers[kind] > 1]
+    others = others if 2 * len(others) > len(inside) else []
+    return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")}, others=others)
   # The last layout has the most tags. Of two equal ones a prefix comes last.
   layouts.sort(key=lambda layout: (len(by_layout[layout]), not layout[1]))
   parts: Parts = {}
@@ -153,14 +159,3 @@ def recognize(tags: Collection[str]) -> Scheme:
   others = [tag for tag in inside if tag not in parts]
   parts |= dict.fromkeys(outsides, (OUTSIDE, ""))
   return Scheme(name, layouts[-1], parts, outsides[0], others)
-
-
-def is_doubtful(scheme: Scheme, tags: Collection[str]) -> bool:
-  """True if most tags without a layout differ only at the start.
-
-  So do tags of an unknown scheme, such as BEGIN-PER and INSIDE-PER.
-  """
-  types = {*tags} - {*_OUTSIDES}
-  ends = Counter(re.split("[-_:.]", tag, maxsplit=1)[-1] for tag in types)
-  alike = sum(number for number in ends.values() if number > 1)
-  return not scheme.layout and 2 * alike > len(types)

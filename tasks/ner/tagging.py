@@ -13,13 +13,7 @@ from runs.task_settings import EvaluatedFineTuning
 from storage import UserError, number_of
 from tasks.ner import examples
 from tasks.ner.examples import Columns, Sentence
-from tasks.ner.schemes import (
-  OUTSIDE,
-  PATTERNS,
-  Scheme,
-  is_doubtful,
-  recognize,
-)
+from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
 Read = dict[str, list[Sentence]]  # sentences of files that have been read
@@ -178,14 +172,10 @@ def _first_line(sentences, tags: Collection[str]) -> str:
 def _log_scheme(path, sentences, scheme) -> None:
   """Logs the scheme of a file; warns of tags that do not fit the scheme."""
   logging.info("%s: tag scheme %s", path, scheme)
-  if is_doubtful(scheme, used := _used(sentences)):
-    text = "%s: %s are in no known scheme (%s). Each counts as a type. "
-    text += "Does it lack a prefix such as B- (a letter and a separator)?"
-    some = ", ".join(map(repr, sorted(used)[:3]))
-    logging.warning(text, path, some, ", ".join(PATTERNS))
   if other := _first_line(sentences, scheme.others):
-    text = "%s, %s is in no scheme, and counts as a type: is it a mistake?"
-    logging.warning(text, path, other)
+    text = "%s, %s is in no known scheme (%s), and counts as a type: is it a "
+    text += "mistake?"
+    logging.warning(text, path, other, ", ".join(PATTERNS))
   if odd := _misfits(sentences, scheme, scheme):
     number = number_of(len(odd), "word")
     text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"

@@ -2,7 +2,6 @@
 
 import keras
 import numpy as np
-from absl import logging
 
 from data import labels, vocab_checks
 from data.features import TOKENS
@@ -19,7 +18,6 @@ from serving.run_page import Evaluation, Judged
 from storage import Progress, processes, tfrecord
 from tasks.ner import metrics
 from tasks.ner.answers import Answers, split_words
-from tasks.ner.examples import DOCUMENT_START
 from tasks.ner.records import TagRecordBuilder, TagWindow
 from tasks.ner.schemes import recognize
 from tasks.ner.tagging import Settings
@@ -62,10 +60,6 @@ class Ner(Task[Settings]):
     vocab_checks.warn_of_examples(
       lambda sentence: (" ".join(sentence.words),), sentences, tokenizer, file
     )
-    if settings.document_context and not sentences[-1].document:
-      text = "%s: all %d sentences are one document, so --document_context "
-      text += "adds sentences that may be unrelated; %s begins a document"
-      logging.warning(text, file, len(sentences), DOCUMENT_START)
     sentences = sentences[: settings.max_examples]
     build = TagRecordBuilder(
       tokenizer, length, self.labels, settings.document_context
@@ -103,7 +97,11 @@ class Ner(Task[Settings]):
         settings.output_dir, "eval", logits, self.labels, sentences
       )
     scores = metrics.score(logits, self.labels, sentences)
-    results = metrics.results(scores, np.asarray(terms["word_loss"]))
+    results = {"eval_loss": np.mean(terms["word_loss"])}
+    results["eval_accuracy"] = scores.accuracy
+    if scores.of_entities:
+      for name in ("precision", "recall", "f1"):
+        results[f"eval_{name}"] = getattr(scores.overall, name)
     return Evaluation(results, self._judged(sentences, logits))
 
   def _judged(self, sentences, logits):
@@ -143,10 +141,6 @@ class Ner(Task[Settings]):
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
     """Makes the untrained model, and Answers that give the words' tags."""
-    if settings.document_context:
-      logging.warning(
-        "--document_context has no effect here: each sentence is read alone"
-      )
     # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)

@@ -186,8 +186,6 @@ def _combine(ranked, config) -> list[_Entry]:
     for entry, named in zip(entries, _with_probabilities(entries), strict=True):
       probs[entry.text] += named["probability"] / len(ranked)
       spans.setdefault(entry.text, entry.span)
-  if "" in probs:
-    probs[""] = probs.pop("")  # "" comes after texts of the same probability
   entries = [
     _Entry(text, math.log(max(prob, LEAST_PROBABILITY)), 0.0, spans[text])
     for text, prob in probs.most_common()

@@ -109,19 +109,6 @@ def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
   return shuffled
 
 
-def articles(path: str) -> list[dict[str, Any]]:
-  """Reads the list under "data" of a SQuAD file; OSError or ValueError."""
-  with files.open_for_reading(path) as file:
-    content = file.read()
-  try:
-    document = textfiles.parse_json(content.decode("utf-8-sig"))
-  except (ValueError, RecursionError) as error:
-    raise UserError(
-      f"{path} is not JSON in UTF-8 ({error}); {_LAYOUT}"
-    ) from error
-  return _get(document, "data", path, list)
-
-
 class _Paragraph:
   """Words of a paragraph and their positions in the text."""
 
@@ -159,7 +146,14 @@ class _Paragraph:
 def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
   """Yields each question: name for messages, paragraph, JSON object."""
   for path in paths:
-    for i, article in enumerate(articles(path)):
+    with files.open_for_reading(path) as file:
+      content = file.read()
+    try:
+      document = textfiles.parse_json(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+      text = f"{path} is not JSON in UTF-8 ({error}); {_LAYOUT}"
+      raise UserError(text) from error
+    for i, article in enumerate(_get(document, "data", path, list)):
       source = f"{path}, article {i}"
       for j, item in enumerate(_get(article, "paragraphs", source, list)):
         within = f"{source}, paragraph {j}"
@@ -172,13 +166,11 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
 
 def _get(parent: object, key: str, source: str, *types: type) -> Any:
   """Value of a key in a JSON object; ValueError if missing or of wrong type."""
-  if not isinstance(parent, dict):
-    problem = f'{json.dumps(parent):.60} is not an object with "{key}"'
-  elif key not in parent:
-    problem = f'"{key}" is missing'
-  elif type(parent[key]) not in types:
+  value = parent.get(key) if isinstance(parent, dict) else None
+  if type(value) not in types:
     expected = " or ".join(kind.__name__ for kind in types)
-    problem = f'"{key}" is {json.dumps(parent[key]):.60} and not {expected}'
-  else:
-    return parent[key]
-  raise UserError(f"{source}: {problem}; {_LAYOUT}")
+    raise UserError(
+      f'{source}: expected "{key}" ({expected}) in {json.dumps(parent):.60}; '
+      f"{_LAYOUT}"
+    )
+  return value

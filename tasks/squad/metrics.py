@@ -4,7 +4,6 @@ The scores come from the Model Garden's copies of the official evaluators,
 scaled to 100.
 """
 
-import importlib.util
 import json
 import os
 import re
@@ -14,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from storage import UserError, files
+from storage import files
 from tasks.squad.answers import Predictions
 from tasks.squad.examples import SquadExample
 
 F1_UNITS = ("word", "character")
 REMEDY = (
-  'each needs the field "answers"; if some have no answer on purpose, it is [] '
-  "there: give --version_2_with_negative"
+  'each needs the field "answers"; with --version_2_with_negative, it may be '
+  "[] in some questions, but not in all"
 )
 # Two letters of Thai, Lao, Burmese, Khmer, Japanese or Chinese.
 _UNSPACED = re.compile(
@@ -30,15 +29,6 @@ _UNSPACED = re.compile(
 # KorQuAD's evaluator removes other punctuation without leaving a blank.
 _TO_BLANKS = str.maketrans(dict.fromkeys("'\"《》<>〈〉()‘’", " "))
 _REMOVED = str.maketrans(dict.fromkeys(string.punctuation))
-
-
-def check_evaluator() -> None:
-  """Raises UserError if the official evaluators are not installed."""
-  if not importlib.util.find_spec("official"):
-    raise UserError(
-      "scores need a package that the wheel does not install: "
-      "pip install tf-models-official==2.20.0"
-    )
 
 
 def write_predictions(predictions: Predictions, output_dir: str) -> None:
@@ -61,7 +51,7 @@ def score(
   version_2_with_negative: bool,
   f1_unit: str = "word",
 ) -> dict[str, float]:
-  """Compares answers with the annotators' answers; {} if there are none.
+  """Compares answers with the annotators' answers, which `can_score` checks.
 
   SQuAD 1.1 has exact_match and f1. A question without a prediction is wrong.
 
@@ -71,9 +61,6 @@ def score(
   best_exact_thresh and best_f1_thresh. A question without a prediction is not
   scored.
   """
-  if not can_score(examples, version_2_with_negative):
-    logging.info("no scores: not every question has answers; %s", REMEDY)
-    return {}
   if f1_unit == "character":
     return score_characters(examples, predictions)
   questions = [
@@ -91,15 +78,6 @@ def score(
   return {"exact_match": 100 * exact, "f1": 100 * f1}
 
 
-def is_exact(
-  example: SquadExample, answer: str, version_2_with_negative: bool, unit: str
-) -> bool:
-  """True if `score` counts an answer as an exact match."""
-  alone = Predictions(answers={example.qas_id: answer})
-  scores = score([example], alone, version_2_with_negative, unit)
-  return scores.get("exact_match", scores.get("exact")) == 100
-
-
 def score_characters(
   examples: Sequence[SquadExample], predictions: Predictions
 ) -> dict[str, float]:
@@ -108,20 +86,19 @@ def score_characters(
   def words(text):
     return text.translate(_TO_BLANKS).lower().translate(_REMOVED).split()
 
-  def character_f1(answer, expected):
-    common = (Counter("".join(answer)) & Counter("".join(expected))).total()
-    total = sum(map(len, answer + expected))
-    return 2 * common / total if common else 0.0
-
-  exact = f1 = 0.0
+  exact = total_f1 = 0.0
   for example in examples:
     if (answer := predictions.answers.get(example.qas_id)) is None:
       continue  # counts as wrong
+    given, f1 = words(answer), [0.0]
     expected = [*map(words, example.answer_texts or ())]
-    exact += words(answer) in expected
-    f1 += max(character_f1(words(answer), other) for other in expected)
+    exact += given in expected
+    for other in expected:
+      common = (Counter("".join(given)) & Counter("".join(other))).total()
+      f1.append(2 * common / max(1, sum(map(len, given + other))))
+    total_f1 += max(f1)
   total = len(examples)
-  return {"exact_match": 100 * exact / total, "f1": 100 * f1 / total}
+  return {"exact_match": 100 * exact / total, "f1": 100 * total_f1 / total}
 
 
 def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
@@ -134,22 +111,9 @@ def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
 
 
 def save_threshold(path: str, scores: Mapping[str, float]) -> None:
-  """Writes the null threshold that gives the best F1, if `scores` has one.
-
-  Questions without answers give none: the file may have no labels.
-  """
-  if "best_f1_thresh" in scores and "HasAns_total" in scores:
+  """Writes the null threshold that gives the best F1, if `scores` has one."""
+  if "best_f1_thresh" in scores:
     files.write_text(path, f"{scores['best_f1_thresh']}\n")
-
-
-def warn_of_silence(predictions: Predictions) -> None:
-  """Warns if a model answers no question."""
-  if {*predictions.answers.values()} <= {"", "empty"}:
-    logging.warning(
-      "the model answers none of %d questions: train longer, with another "
-      "--learning_rate or --seed, or check --init_checkpoint",
-      len(predictions.answers),
-    )
 
 
 def warn_of_words(path: str, questions: Sequence[SquadExample]) -> None:
@@ -165,10 +129,14 @@ def warn_of_words(path: str, questions: Sequence[SquadExample]) -> None:
 def can_score(
   examples: Sequence[SquadExample], version_2_with_negative: bool
 ) -> bool:
-  """True if the file has answers to all questions; in SQuAD 2.0 maybe []."""
+  """True if the file has answers to all questions; in SQuAD 2.0 maybe [].
+
+  If all are [], the file is a test set without labels.
+  """
+  answers = [example.answer_texts for example in examples]
   if version_2_with_negative:
-    return all(example.answer_texts is not None for example in examples)
-  return all(example.answer_texts for example in examples)
+    return None not in answers and any(answers)
+  return all(answers)
 
 
 def _score_v2(articles, predictions):

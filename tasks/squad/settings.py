@@ -75,7 +75,7 @@ class Settings(FineTuning):
     lengths = self.max_seq_length, self.max_query_length, self.doc_stride
     return WindowConfig(*lengths)
 
-  def decoding(self, threshold: float = 0.0) -> DecodingConfig:
+  def decoding(self, threshold: float) -> DecodingConfig:
     """Makes the DecodingConfig."""
     limits = self.n_best_size, self.max_answer_length
     version_2, top_k = self.version_2_with_negative, self.export_top_k

@@ -125,24 +125,31 @@ class Squad(Task[Settings]):
   def score(
     self, dataset: RecordDataset, predictions: Predictions
   ) -> Evaluation:
-    """Writes and returns scores; none if the file has no right answers."""
+    """Writes and returns scores; none if the file lacks right answers."""
     settings, questions = self.settings, dataset.examples
-    version_2, unit = settings.version_2_with_negative, settings.f1_unit
-    scores = metrics.score(questions, predictions, version_2, unit)
+    rules = settings.version_2_with_negative, settings.f1_unit
+    if {*predictions.answers.values()} <= {"", "empty"}:
+      logging.warning(
+        "the model answers none of %d questions: train longer, with another "
+        "--learning_rate or --seed, or check --init_checkpoint",
+        len(predictions.answers),
+      )
+    result = Evaluation({})
+    if metrics.can_score(questions, rules[0]):
+      scores = metrics.score(questions, predictions, *rules)
+      result = Evaluation(scores, self._judged(questions, predictions, *rules))
+    else:
+      text = "no scores: not every question has answers; %s"
+      logging.info(text, metrics.REMEDY)
     if processes.is_chief():
-      metrics.write_scores(scores, settings.output_dir)
-    metrics.warn_of_silence(predictions)
-    return Evaluation(scores, self._judged(questions, predictions))
+      metrics.write_scores(result, settings.output_dir)
+    return result
 
-  def _judged(self, questions, predictions):
-    """Yields the questions with known answers, and the model's answers."""
-    settings = self.settings
-    version_2, unit = settings.version_2_with_negative, settings.f1_unit
+  def _judged(self, questions, predictions, version_2, unit):
+    """Yields the questions and the model's answers."""
     # Predictions have only the last question of a repeated id.
     for question in {one.qas_id: one for one in questions}.values():
       truths = question.answer_texts
-      if truths is None:
-        continue
       context = " ".join(question.doc_tokens)
       text = predictions.answers[question.qas_id]
       entries = predictions.nbest[question.qas_id]
@@ -150,6 +157,8 @@ class Squad(Task[Settings]):
       span = predictions.spans[question.qas_id][number]
       start, end = position(text, span, [*WORD.finditer(context)])
       probability = entries[number]["probability"]
+      alone = Predictions(answers={question.qas_id: text})
+      scores = metrics.score([question], alone, version_2, unit)
       answer = {"answer": text, "start": start, "end": end}
       names = ["answer" if known else "no answer" for known in (truths, text)]
       yield Judged(
@@ -157,7 +166,7 @@ class Squad(Task[Settings]):
         answer | {"probability": probability},
         label=truths[0] if truths else "",
         prediction=text,
-        is_right=metrics.is_exact(question, text, version_2, unit),
+        is_right=scores.get("exact_match", scores.get("exact")) == 100,
         probability=probability,
         pairs=[(names[0], names[1])] if version_2 else (),
       )

@@ -2,11 +2,8 @@
 
 import gzip
 import json
-import re
 
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 
 from tasks.ner import examples
 from tasks.ner.examples import Sentence
@@ -59,43 +56,35 @@ def test_extra_blanks_and_line_ends_do_not_change_the_words(tmp_path):
 
 # Columns to read from files with tags, and from files of words alone.
 BOTH = ({"tag_column": -1}, {"tag_column": None})
-SHEET = "Sentence #,Word,Tag\nSentence: 1,Ann,B-PER\n,ran,O\n,far,O\n,.,O\n"
 
 
 @pytest.mark.parametrize(
   ("content", "columns", "message"),
   [
-    ("a\nb\n", [{}], "1: 1 column, so that columns 0 and -1 are the same"),
-    ("a O\n", [{"tag_column": 3}], "1: 2 columns, so that there is no.* 3"),
-    ("a O\n", [{"tag_column": -3}], "1: 2 columns, so that there is no.* -3"),
+    ("a\nb\n", [{}], "1: 1 column, but expected a word .* columns 0 and -1"),
+    (
+      "a b O\n",
+      [{"word_column": 1, "tag_column": 3}],
+      "1: 3 col.* 1 and 3: wr",
+    ),
+    ("a O\n", [{"tag_column": -3}], "1: 2 columns, but .* columns 0 and -3"),
     ("a O\n\n\tO\n", [{}], "3: the word or the tag is empty"),
     # Rows of another width, and running text.
     ("a N O\n\nb O\nc N O\n", BOTH, "4: 3 columns, but line 3 has 2: write"),
-    ("Ann met Bob .\nShe ran .\n", BOTH, "2: 3 columns, but line 1 has 4"),
     # Words and tags in one cell.
     ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("The/DT ./.\nIt/PRP ran/VB far/RB ./.\n", BOTH, "1: '[/]' is in "),
     ("Ann_B-PER ran_O\n", BOTH, "1: '[_]' is in .*: write each word on"),
     ("Ann|B-PER\nran|O\n", BOTH, "1: '[|]' is in .*: write each word on"),
-    ("Ann, B-PER\nran, O\n", BOTH, "1: '[,]' is in .*: write each word on"),
-    (SHEET, BOTH, "3: '[,]' is in .*: write each word on"),
+    ("Sentence,Word,Tag\n1,Ann,B-PER\n,ran,O\n", BOTH, "1: '[,]' is in .*: w"),
     ('"Ann";"B-PER"\n"ran";"O"\n', BOTH, "1: '[;]' is in .*: write each word"),
-    ("text\tlabel\nA good film.\t1\nSo so.\t0\n", BOTH, "2: '[ ]' is in "),
     # JSON lines.
     ('{"tokens": ["a"], "tags": [3]}', [{}], r'ner_tags.*\{"tags": \[3'),
     ('{"tokens": ["a", "b"], "tags": ["O"]}', [{}], "2 words, but 1 tags"),
     ('{"text": "a", "spans": []}', [{}], r'tokens or words.*\["text", "sp'),
-    (
-      '{"tokens": ["a"]}',
-      [{}],
-      r"expected ner_tags or .*there is \[.tokens.\]",
-    ),
+    ('{"tokens": ["a"]}', [{}], "expected ner_tags or .*there is .*tokens"),
     ('{"tokens": ["a", ""], "tags": ["O", "O"]}', [{}], "1.*tokens.*none empt"),
-    (
-      '{"tokens": ["a"], "tags": ["O"',
-      [{}],
-      "1 is not a JSON object",
-    ),
+    ('{"tokens": ["a"], "tags": ["O"', [{}], "1 is not a JSON object"),
   ],
 )
 def test_errors_name_the_line_that_cannot_be_read(
@@ -110,24 +99,6 @@ def test_errors_name_the_line_that_cannot_be_read(
 def test_a_file_without_words_is_refused(tmp_path, content):
   with pytest.raises(ValueError, match=r"x\.txt has no words"):
     examples.read_sentences(_write(tmp_path, content))
-
-
-@pytest.mark.parametrize(
-  ("end", "number"), [("\n", "1 sentence"), ("\n\n", "201 sentences")]
-)
-def test_blank_lines_that_end_no_sentence_are_reported(
-  tmp_path, caplog, end, number
-):
-  text = (f"a O{end}b O{end}" * 101)[: -len(f"b O{end}")]
-  message = f"x.txt: {number} of 201 words: does a blank line end each sentence"
-  for content in (
-    text,
-    text.removeprefix(f"a O{end}"),
-    f"{text}\n\nb O\nc O\n",
-  ):
-    caplog.clear()
-    examples.read_sentences(_write(tmp_path, content))
-    assert (message in caplog.text) == bool(caplog.text) == (content == text)
 
 
 @pytest.mark.slow
@@ -152,38 +123,6 @@ def test_published_files_have_known_numbers_of_sentences_and_words(
   assert sum(len(sentence.words) for sentence in result) == words
   if "wikigold" in file:
     assert result[-1].document == 144
-
-
-WORDS = st.text(
-  st.characters(exclude_categories=["Cs", "Cc"], exclude_characters=" \ufeff"),
-  min_size=1,
-).filter(
-  lambda word: (
-    not word.startswith(examples.DOCUMENT_START)
-    and not set(word) & set(",;")  # delimiters of tables
-  )
-)
-SENTENCES = st.lists(
-  st.lists(st.tuples(WORDS, st.sampled_from(["O", "B-a", "I-a"])), min_size=1),
-  min_size=1,
-)
-
-
-@given(SENTENCES, st.sampled_from([" ", "\t"]), st.sampled_from(["\n", "\r\n"]))
-def test_words_and_tags_of_a_written_file_are_read_unchanged(
-  tmp_path_factory, sentences, blank, end
-):
-  words = [word for sentence in sentences for word, _ in sentence]
-  are_numbers = re.fullmatch(r"[\d.:-]+", "".join(words))
-  assume(len(words) == 1 or not are_numbers)
-  folder = tmp_path_factory.mktemp("conll")
-  text = (end * 2).join(
-    end.join(f"{word}{blank}{tag}" for word, tag in sentence)
-    for sentence in sentences
-  )
-  result = examples.read_sentences(_write(folder, text))
-  pairs = [list(zip(one.words, one.tags, strict=True)) for one in result]
-  assert pairs == sentences
 
 
 def _read(tmp_path, text, *columns):
@@ -237,8 +176,8 @@ TAGGED, BARE = (0, -1), (0, None)
       "Ann ran / to",
     ),
     (
-      "#begin document (a/b); part 000\nAnn B-PER\n\n#end document\n"
-      "#begin document (c); part 000\nran O\n\n#end document\n",
+      "#begin document (a/b)\nAnn B-PER\n\n#end document\n"
+      "#begin document (c)\nran O\n\n#end document\n",
       TAGGED,
       "Ann / ran",
     ),
@@ -246,18 +185,12 @@ TAGGED, BARE = (0, -1), (0, None)
     ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", TAGGED, "A ▁ r"),
     ("# a b\nAnn\nran\n", BARE, "Ann ran"),
     ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), "Ann ran"),
-    ("Ann O NN\n\n# NN a\nran O NN\n", (0, 1), "Ann / ran"),
     # A number sign may be a word.
     ("#\tO\n#yolo\tB-X\nAnn\tO\n", TAGGED, "# #yolo Ann"),
-    ("# O\n#yolo B-X\nAnn O\n", TAGGED, "# #yolo Ann"),
     ("#yolo HT\n@ann USR\nran VB\n", TAGGED, "#yolo @ann ran"),
     ("# #\nran VB\n", TAGGED, "# ran"),
     ("#\n#yolo\nAnn\n", BARE, "# #yolo Ann"),
-    (
-      "## i\ta\n## O\n# O\n\na b\tB-X\nc\u00a0d  O\n",
-      TAGGED,
-      "## # / a b c\u00a0d",
-    ),
+    ("a b\tB-X\nc\u00a0d  O\n", TAGGED, "a b c\u00a0d"),
     ("[\n{\n", BARE, "[ {"),  # no JSON
     # The number of columns may depend on the number of predicates.
     ("a X * O\nb X * O\n\nc X O\n\nd X * * O\n", TAGGED, "a b / c / d"),
@@ -302,49 +235,29 @@ def test_ranges_and_empty_nodes_of_conllu_are_not_words(tmp_path):
   assert _read(tmp_path, "2-1\tO\n", *TAGGED)[0] == "2-1"  # a score
 
 
-CONLL_2012 = "".join(
-  f"bc/x 0 {number} {word} NN (S* - - - x {tag} * -\n"
-  for number, (word, tag) in enumerate(
-    zip("abcd" * 5, ["(PER*", "*)", "*", "(LOC)"] * 5, strict=True)
-  )
-)
-
-
 def test_words_and_entities_of_conll_2012_are_read(tmp_path):
-  [sentence] = examples.read_sentences(_write(tmp_path, CONLL_2012), 3, 10)
-  assert sentence.words == [*"abcd" * 5]
-  assert sentence.tags == ["B-PER", "I-PER", "O", "B-LOC"] * 5
+  tags = "(PER*", "*)", "*", "(LOC)"
+  text = "".join(
+    f"bc/x 0 {number} {word} NN (S* - - - x {tag} * -\n"
+    for number, (word, tag) in enumerate(zip("abcd", tags, strict=True))
+  )
+  [sentence] = examples.read_sentences(_write(tmp_path, text), 3, 10)
+  assert sentence.words == [*"abcd"]
+  assert sentence.tags == ["B-PER", "I-PER", "O", "B-LOC"]
 
 
 @pytest.mark.parametrize(
-  ("text", "word"),
-  [
-    ("1 Ann O\n2 ran O\n\n1 So O\n", "1"),
-    ("1. Ann O\n2. ran O\n", "1."),
-    ("0-3 Ann O\n4-7 ran O\n", "0-3"),
-    (CONLL_2012, "bc/x"),
-    ("".join(f"doc{i // 4} Ann O\n" for i in range(20)), "doc0"),
-    ("".join(f"Sentence: {i},Ann,B-PER\n" for i in range(20)), "Sentence:"),
-  ],
+  ("text", "first"),
+  [("1 Ann O\n2. ran O\n\n", "1"), ("0-3 Ann O\n4:7 ran O\n", "0-3")],
 )
-def test_numbers_and_names_of_documents_are_no_words(tmp_path, text, word):
+def test_a_column_of_numbers_has_no_words(tmp_path, text, first):
   path = _write(tmp_path, text)
   for column in (-1, None):
-    with pytest.raises(ValueError, match=f"{word}' .*--word_column and --tag"):
+    with pytest.raises(ValueError, match=f"{first}' .*--word_column and --tag"):
       examples.read_sentences(path, 0, column)
 
 
-@pytest.mark.parametrize(
-  "text",
-  [
-    "7 B-NUM\n12 O\n\n10:30 B-NUM\n",  # two columns
-    "1 NUM O\nst JJ O\n",
-    "1,000 O\nAnn O\nand/or O\n",
-    "A O\n" * 19,
-    "A O\n" * 10 + "B O\nC O\n" * 10,
-  ],
-)
-def test_words_may_be_numbers_and_may_repeat(tmp_path, text):
-  sentences = examples.read_sentences(_write(tmp_path, text))
-  rows = [line.split() for line in text.splitlines() if line]
-  assert [word for s in sentences for word in s.words] == [r[0] for r in rows]
+@pytest.mark.parametrize("text", ["7 B-NUM\n12 O\n", "1 a NUM\nst b O\n"])
+def test_words_may_be_numbers(tmp_path, text):
+  [sentence] = examples.read_sentences(_write(tmp_path, text))
+  assert sentence.words == [line.split()[0] for line in text.splitlines()]

@@ -57,15 +57,6 @@ def test_a_model_that_predicts_no_entity_is_reported(log, tag, predicted):
   assert (text in log.text) == (tag == "B-X" and not predicted)
 
 
-def test_a_word_with_a_tab_or_line_break_is_a_cell_of_the_table(tmp_path):
-  sentences = [Sentence(["a\tb", "\n\n"], None, 0, [1, 1])]
-  metrics.write_predictions(
-    str(tmp_path), "x", np.eye(2), ["O", "X"], sentences
-  )
-  _, *rows = (tmp_path / "x_predictions.tsv").read_text().splitlines()
-  assert [row.split("\t")[1:3] for row in rows] == [["a b", "O"], ["  ", "X"]]
-
-
 def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
   bare = [sentence._replace(tags=None, document=0) for sentence in SENTENCES]
   parts = LOGITS, TAGS, bare
@@ -74,20 +65,6 @@ def test_a_file_without_tags_gets_predictions_but_no_scores(tmp_path):
     "Rain O\n\nold B-PET\nTom I-PET\nnaps B-PET\n\n"
   )
   assert (tmp_path / "test_predictions.tsv").exists()
-  with pytest.raises(ValueError, match="zip"):  # 3 logits for 4 words
-    metrics.write_predictions(str(tmp_path), "x", LOGITS[:3], TAGS, SENTENCES)
-
-
-def test_both_prediction_files_have_the_same_tag_if_logits_are_almost_equal(
-  tmp_path,
-):
-  # These float32 logits are so close that the probabilities are equal.
-  logits = np.array([[0.0, 3e-8, -1.0]], np.float32)
-  sentence = Sentence(["Rex"], None, 0, [1])
-  metrics.write_predictions(str(tmp_path), "test", logits, TAGS, [sentence])
-  assert (tmp_path / "test_predictions.conll").read_text() == "Rex B-PET\n\n"
-  _, row = (tmp_path / "test_predictions.tsv").read_text().splitlines()
-  assert row.split("\t")[2] == "B-PET"
 
 
 @pytest.mark.parametrize(
@@ -98,17 +75,14 @@ def test_both_prediction_files_have_the_same_tag_if_logits_are_almost_equal(
     ("B-X I-Y", [("X", 0, 1), ("Y", 1, 2)]),  # a new type, a new entity
     ("S-X S-X B-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
     ("B-X E-X I-X", [("X", 0, 2), ("X", 2, 3)]),  # E- ends an entity
-    ("B-X I-X E-X E-X", [("X", 0, 3), ("X", 3, 4)]),
     ("O E-X B-X", [("X", 1, 2), ("X", 2, 3)]),
     ("X X Y O", [("X", 0, 2), ("Y", 2, 3)]),  # no prefixes at all
     ("B I O B B", [("", 0, 2), ("", 3, 4), ("", 4, 5)]),  # no types
     ("S B L", [("", 0, 1), ("", 1, 3)]),
     # Prefixes that contradict each other.
     ("I-X W-X I-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
-    ("I-X U-X I-X", [("X", 0, 1), ("X", 1, 2), ("X", 2, 3)]),
     ("B-X L-X I-X", [("X", 0, 2), ("X", 2, 3)]),
     ("B-X M-X B-X", [("X", 0, 2), ("X", 2, 3)]),
-    ("O O", []),
     ("", []),
   ],
 )
@@ -131,9 +105,7 @@ def test_scores_agree_with_a_count_by_hand():
   assert scores.overall == Score(labels=4, predicted=3, correct=1)
   types = {"LOC": Score(1, 0, 0), "ORG": Score(1, 2, 0), "PER": Score(2, 1, 1)}
   assert scores.by_type == types
-  expected = {"eval_loss": 3.0, "eval_accuracy": 4 / 7}
-  expected |= {"eval_precision": 1 / 3, "eval_recall": 1 / 4, "eval_f1": 2 / 7}
-  assert metrics.results(scores, np.array([1.0, 2.0, 6.0])) == expected
+  assert scores.accuracy == 4 / 7
   assert metrics.report(scores).splitlines() == [
     "processed 7 tokens with 4 phrases; found: 3 phrases; correct: 1.",
     "accuracy:  57.14%; precision:  33.33%; recall:  25.00%; FB1:  28.57",

@@ -32,7 +32,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = path and partial(tagging.find_tags, path, columns, {})
+  find = partial(tagging.find_tags, path, columns, {})
   return labels.choose(folder, None, find)
 
 
@@ -53,9 +53,6 @@ def test_a_training_needs_at_least_two_tags(tmp_path, folder):
   with pytest.raises(ValueError, match=r"x\.txt: every tag is 'O'; .* column"):
     _tags(path, (0, 2), folder)
   assert not labels.exist(folder)
-  message = r"no labels\.txt in \S*model .*train_file"
-  with pytest.raises(FileNotFoundError, match=message):
-    _tags(None, COLUMNS, folder)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +93,6 @@ def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
     [sentence] = examples.read_sentences(path)
     return sentence
 
-  blanks = [(0, 8, "PER"), (14, 19, "LOC")]  # with blanks, as a mouse selects
-  assert read(blanks, given[1]).tags == ["B-PER", "I-PER", *"OO", "B-LOC", "O"]
   nested = [(14, 18, "LOC"), (0, 18, "ORG"), (0, 10, "MISC")]
   tags = read(nested, "University of Riga ran.").tags
   assert tags == ["B-ORG", "I-ORG", "I-ORG", "O", "O"]

@@ -151,7 +151,6 @@ CASES = [
   (WindowConfig(24, 12, 100), DecodingConfig(20, 30), False, True, 100003),
   (LENGTHS, DecodingConfig(1, 8, **V2), True, False, 7),
   (WindowConfig(16, 3, 1), DecodingConfig(3, 30, True, 0.5), False, True, 3),
-  (WindowConfig(48, 6, 8), DecodingConfig(20, 5, True, -1.0), True, False, 40),
 ]
 
 

@@ -88,15 +88,13 @@ def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
 @pytest.mark.parametrize(
   ("fields", "message"),
   [
-    ({}, '"answers" is missing'),
+    ({}, r'expected "answers" \(list\) in {"id": "q1"'),
     ({"answers": []}, "has no answers; for training.*is_impossible"),
-    ({"answers": "mill"}, '"answers" is "mill" and not list'),
-    ({"answers": ["mill"]}, '"mill" is not an object with "text"'),
+    ({"answers": ["mill"]}, r'expected "text" \(str\) in "mill"'),
     (answer("mill", 400), "4 characters with answer_start 400 is not within"),
     (answer("mill", -1), "answer_start -1 is not within the context of 53"),
     (answer("burnt.!", 47), "7 characters with answer_start 47 is not within"),
-    (answer("mill", True), '"answer_start" is true and not int'),
-    ({"answers": [{"answer_start": 6}]}, '"text" is missing'),
+    (answer("mill", True), r'expected "answer_start" \(int\)'),
   ],
 )
 def test_errors_in_answers_name_the_file_and_question(path, fields, message):
@@ -106,7 +104,7 @@ def test_errors_in_answers_name_the_file_and_question(path, fields, message):
 
 def test_right_answers_are_checked_before_prediction(path):
   file = write(path, question(answers=[{"text": None}]))
-  with pytest.raises(ValueError, match='question q1: "text" is null and not s'):
+  with pytest.raises(ValueError, match=r'question q1: expected "text" \(s'):
     squad_examples.read_examples([file])
 
 
@@ -118,17 +116,15 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
   ("content", "message"),
   [
     (b"", "is not JSON in UTF-8 .Expecting value.*; a SQuAD file is"),
-    (b'{"data": [{"par', "is not JSON.*line 1 column 12"),
     (b'{"data": "\xff"}', "is not JSON in UTF-8 .*byte 0xff in position 10"),
     (b"[" * 100_000, "is not JSON.*recursion"),
     (b'{"data": []}', "has no questions; a SQuAD file is"),
-    (b"[1]", r'\[1\] is not an object with "data"'),
-    (b'{"data": {}}', '"data" is {} and not list'),
-    (b'{"data": [{}]}', 'article 0: "paragraphs" is missing'),
-    (PARAGRAPH % "", 'article 0, paragraph 0: "context" is missing'),
-    (PARAGRAPH % '"context": ""', 'article 0, paragraph 0: "qas" is missing'),
-    (QUESTION % '"id": []', '"id" is .* and not str or int'),
-    (QUESTION % '"id": "x"', 'question x: "question" is missing'),
+    (b"[1]", r'expected "data" \(list\) in \[1\]; a SQuAD file is'),
+    (b'{"data": [{}]}', r'article 0: expected "paragraphs" \(list\) in {}'),
+    (PARAGRAPH % "", 'article 0, paragraph 0: expected "context"'),
+    (PARAGRAPH % '"context": ""', 'article 0, paragraph 0: expected "qas"'),
+    (QUESTION % '"id": []', r'expected "id" \(str or int\)'),
+    (QUESTION % '"id": "x"', 'question x: expected "question"'),
   ],
 )
 def test_mistakes_in_squad_files_are_reported(path, content, message):

@@ -4,8 +4,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from data.tokenization import FullTokenizer
 from storage import Progress
@@ -19,10 +17,6 @@ from tests.parity import golden_files
 VOCAB = "[PAD] [UNK] [CLS] [SEP] when ? in the mill burn ##t ( 1895 ) ."
 
 LARGE = FullTokenizer(golden_files.GOLDEN / "vocab.txt")
-
-
-def token_ids(text):
-  return LARGE.convert_tokens_to_ids(LARGE.tokenize(text))
 
 
 @pytest.fixture
@@ -78,14 +72,6 @@ def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   assert (window.start - 4, window.end - 4) == span
 
 
-def test_an_answer_may_be_the_last_token_within_a_word():
-  one = example("Sitting Bull 1895-1943", answer=Answer("1943", 2, 2))
-  [window] = cut_windows(LARGE, one)
-  # Only [SEP] follows.
-  assert window.end == len(window.ids) - 2
-  assert window.ids[window.start : window.end + 1] == token_ids("1943")
-
-
 def test_two_workers_make_the_same_windows_as_one_process(
   tokenizer, monkeypatch
 ):
@@ -112,61 +98,6 @@ def test_a_vocabulary_without_cls_is_refused(tmp_path):
   path.write_text("the\nmill")
   with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\], \[UNK\];"):
     cut_windows(FullTokenizer(path), example("the"))
-
-
-LENGTHS = st.builds(
-  lambda query, part, stride: WindowConfig(query + 3 + part, query, stride),
-  st.integers(1, 8),
-  st.integers(1, 12),
-  st.integers(1, 15),
-)
-WORD = st.text("abcinrtz19(.,-é中\u200b\u00a0", min_size=1, max_size=6)
-
-
-@st.composite
-def questions(draw):
-  words = draw(st.lists(WORD, max_size=30))
-  answer = None
-  if words:
-    start = draw(st.integers(0, len(words) - 1))
-    end = draw(st.integers(start, min(start + 3, len(words) - 1)))
-    answer = Answer(" ".join(words[start : end + 1]), start, end)
-  return SquadExample("q", draw(st.text("ab ?", max_size=20)), words, answer)
-
-
-@given(questions(), LENGTHS)
-def test_every_token_has_max_context_in_one_window(one, lengths):
-  pieces = [token_ids(word) for word in one.doc_tokens]
-  expected = [(i, token) for i, piece in enumerate(pieces) for token in piece]
-  max_context, seen = [], set()
-  for window in make_windows([one], LARGE, lengths):
-    assert len(window.ids) <= lengths.max_seq_length
-    tokens = window.ids[window.context_offset : -1]
-    shown = list(zip(window.token_word_ids.tolist(), tokens, strict=True))
-    seen.update(shown)
-    pairs = zip(shown, window.is_max_context, strict=True)
-    max_context += [token for token, is_max in pairs if is_max]
-  assert seen == set(expected)
-  assert max_context == expected
-
-
-@given(questions(), LENGTHS)
-def test_windows_label_every_answer_that_they_contain(one, lengths):
-  if not (expected := one.answer and token_ids(one.answer.text)):
-    return
-  inside = set(range(one.answer.start, one.answer.end + 1))
-  labelled = []
-  for window in make_windows([one], LARGE, lengths):
-    shown, words = window.ids[window.context_offset : -1], window.token_word_ids
-    pairs = zip(shown, words.tolist(), strict=True)
-    here = [token for token, word in pairs if word in inside]
-    assert bool(window.start) == (here == expected)
-    if window.start:
-      assert window.ids[window.start : window.end + 1] == expected
-    labelled.append(window.start > 0)
-  size = lengths.max_seq_length - window.context_offset - 1
-  if len(expected) <= size - min(lengths.doc_stride, size) + 1:
-    assert any(labelled)
 
 
 def test_a_paragraph_is_tokenized_once_for_consecutive_questions():

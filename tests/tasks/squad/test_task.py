@@ -97,14 +97,33 @@ def test_only_the_chief_writes_the_scores_and_the_threshold_of_an_evaluation(
     assert len({*tmp_path.iterdir()} - before) == number
 
 
-def test_questions_about_contexts_without_tokens_are_answered(tmp_path):
-  args = _args(tmp_path, " \u200b ", 1)
+@pytest.mark.parametrize(("answer", "is_scored"), [("b", True), ("", False)])
+def test_only_files_with_answers_change_scores_and_threshold(
+  tmp_path, caplog, answer, is_scored
+):
+  """A file without answers, a test set, removes scores of an earlier run."""
+  args = _args(tmp_path, " \u200b ", 1, answer)
+  args = args.replace(version_2_with_negative=True)
+  threshold = tmp_path / "null_score_diff_threshold.txt"
+  threshold.write_text("-3.5\n")
+  (tmp_path / "squad_scores.json").write_text("{}")
+  _predict(args, _eval_data(args))
+  assert _load(tmp_path / "predictions.json") == {"0": ""}
+  assert "the model answers none of 1 questions: train longer" in caplog.text
+  assert (threshold.read_text() == "-3.5\n") != is_scored
+  assert (tmp_path / "squad_scores.json").exists() == is_scored
+  assert (tmp_path / "metrics.jsonl").exists() == is_scored
+
+
+def test_a_prediction_writes_answers_and_logs_scores(tmp_path, caplog):
+  args = _args(tmp_path, " \u200b ", 1, "empty")
   _predict(args, _eval_data(args))
   assert _load(tmp_path / "predictions.json") == {"0": "empty"}
-  scores = {"exact_match": 0.0, "f1": 0.0}
+  scores = {"exact_match": 100.0, "f1": 100.0}
   assert _load(tmp_path / "squad_scores.json") == scores
-  logged = {"step": 7, "eval_exact_match": 0.0, "eval_f1": 0.0}
+  logged = {"step": 7, "eval_exact_match": 100.0, "eval_f1": 100.0}
   assert _load(tmp_path / "metrics.jsonl") == logged
+  assert "the model answers none of 1 questions" in caplog.text
 
 
 def test_a_question_with_a_repeated_id_is_judged_once(tmp_path):
@@ -115,6 +134,8 @@ def test_a_question_with_a_repeated_id_is_judged_once(tmp_path):
   data = dataclasses.replace(data, examples=both)
   [judged] = Squad(args, {}).predict(None, "dev", data, 7).judged
   assert judged.texts["question"] == "a"
+  assert (judged.label, judged.prediction) == ("b", "empty")
+  assert judged.is_right is False
 
 
 # The prediction "empty" has five characters, and "empt" has four of these.
