@@ -24,10 +24,6 @@ def check_flags(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   settings.check_file("vocab_file")
   settings.instance_config()
-  ways = "preview", "num_workers", "runner"
-  given = [f"--{name}" for name in ways if settings[name]]
-  if len(given) > 1:
-    raise UserError(f"{' and '.join(given)} exclude each other: drop one")
   if settings.preview:
     return
   outputs = output_files(settings)

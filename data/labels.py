@@ -110,11 +110,6 @@ def check_teacher(
     )
 
 
-def save_if_missing(labels: Sequence[str], folder: str) -> None:
-  if not exist(folder):
-    save(labels, folder)
-
-
 def exist(folder: str) -> bool:
   return files.exists(os.path.join(folder, FILE_NAME))
 
@@ -176,18 +171,16 @@ def choose(
       f"into {setting('output_dir')}"
     )
   result = find()
-  if not known or set(known) == set(result):
-    return known or result
-  start = setting("init_checkpoint")
-  if len(known) == len(result):
+  if known and set(known) == set(result):
+    return known
+  if known and len(known) == len(result):
     raise UserError(
-      f"the labels are {describe(result)}, but the head of {start} is for "
-      f"{describe(known)}: {setting('new_head')} makes a fresh head; if both "
-      f"mean the same, list the labels in the head's order in {FILE_NAME} in "
+      f"the labels are {describe(result)}, but the head of "
+      f"{setting('init_checkpoint')} is for {describe(known)}: "
+      f"{setting('new_head')} makes a fresh head; if both mean the same, list "
+      f"the labels in the head's order in {FILE_NAME} in "
       f"{setting('output_dir')}"
     )
-  text = "the labels are %s; %s was trained for %s"
-  logging.info(text, describe(result), start, describe(known))
   return result
 
 
