@@ -167,8 +167,7 @@ def choose(
       f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "
       f"{setting('init_checkpoint')}, and no training file "
       f"({setting('train_file')}, or train.tsv in {setting('data_dir')}). "
-      f"Write {FILE_NAME}, a label a line in the order of the model's outputs, "
-      f"into {setting('output_dir')}"
+      f"Write {FILE_NAME}, a label a line in the order of the outputs"
     )
   result = find()
   if known and set(known) == set(result):

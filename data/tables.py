@@ -140,8 +140,7 @@ def _rows(path, lines, columns, header, skip_broken, dialect):
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): correct the line. In a .csv, or with "
-        f"{setting('delimiter')}, quotes enclose texts with {delimiter!r} or "
-        "line breaks; a .jsonl file needs no quotes"
+        f"{setting('delimiter')}, quotes enclose texts with {delimiter!r}"
       )
   if broken:
     text = "%s: left out %d rows with a wrong number of columns (lines %s)"
@@ -192,8 +191,7 @@ def _require(columns, present, where):
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. A table begins with its header, and "
-      f"{setting('delimiter')} says what separates columns. With "
-      f"{setting('task_name', 'tsv')}, {setting('text_a_column')}, "
-      f"{setting('label_column')} and so on name other columns"
+      f"{', '.join(map(repr, present))}. {setting('delimiter')} says what "
+      f"separates columns; with {setting('task_name', 'tsv')}, "
+      f"{setting('text_a_column')}, {setting('label_column')} etc. name columns"
     )

@@ -113,7 +113,6 @@ def test_an_error_says_how_to_install_apache_beam(monkeypatch):
 @pytest.mark.parametrize(
   ("flags", "heading"),
   [
-    ({}, "replaced by"),
     ({"masking": "dynamic"}, "replaced by"),
     ({"preview_objective": "right_to_left"}, "predicts"),
   ],

@@ -204,11 +204,6 @@ class Span(NamedTuple):
   end: int | None
   size: int
 
-  def __str__(self) -> str:
-    if self.end is None:
-      return self.path
-    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
-
 
 class Shard(NamedTuple):
   """A part of a corpus: the unit of work of a worker process."""
@@ -218,7 +213,7 @@ class Shard(NamedTuple):
   dropped: tuple[int, ...] = ()  # indices of documents to drop
 
   def __str__(self) -> str:
-    return ", ".join(map(str, self.spans))
+    return ", ".join(span.path for span in self.spans)
 
   @property
   def megabytes(self) -> float:

@@ -245,11 +245,6 @@ def choose_words(
 def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name=setting("special_tokens"))
-  if special[0] != vocab.PAD:
-    raise UserError(
-      f"{setting('special_tokens')} begins with {special[0]}: put {vocab.PAD} "
-      "first, as records are padded with id 0"
-    )
   return [*special, *(f"[unused{index}]" for index in range(unused))]
 
 

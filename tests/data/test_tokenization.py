@@ -1,6 +1,5 @@
 import functools
 import itertools
-import os
 
 import pytest
 from hypothesis import given
@@ -137,21 +136,6 @@ def test_the_extension_of_a_vocabulary_chooses_the_tokenizer(path, tmp_path):
     vocab.save(["[UNK]", "a"], tmp_path / name)
     kind = tokenization.open_tokenizer(tmp_path / name)
     assert type(kind) is tokenization.FullTokenizer
-
-
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_a_saved_vocabulary_is_opened_with_the_class_that_saved_it(
-  path, tmp_path, lower_case
-):
-  folder = tmp_path / "export"
-  folder.mkdir()
-  tokenizer = tokenization.open_tokenizer(path, lower_case)
-  tokenizer.save(str(folder))
-  [name] = {*tokenization.names()} & {*os.listdir(folder)}
-  saved = tokenization.open_tokenizer(folder / name, lower_case)
-  assert type(saved) is characters.Characters
-  assert saved.vocab == tokenizer.vocab
-  assert saved.ids("aB") == tokenizer.ids("aB")
 
 
 def test_rows_have_the_special_tokens_of_their_tokenizer(path):

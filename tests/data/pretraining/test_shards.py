@@ -203,13 +203,6 @@ def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
   assert len(corpus) > 5
 
 
-def test_large_documents_cause_a_warning(tmp_path, monkeypatch, caplog, split):
-  monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
-  (tmp_path / "one.txt").write_text("a\n" * 5000)
-  split([str(tmp_path / "one.txt")], 1000)
-  assert "one.txt: 0 MB without a blank line" in caplog.text
-
-
 def test_shards_hold_every_document_once(tmp_path, split):
   texts = [random_text(60, 1), random_text(1, 2), random_text(2, 3)]
   texts += ["x\n" * 5000, ""]
