@@ -197,10 +197,11 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic; they have
-  no effect on other records, and none with `causal_targets`, for models of one
-  direction. Up to `max_corrupt_records` corrupt records are dropped. The index of the records goes to `folder`, and so
-  do copies of corrupt files without the corrupt records.
+  `masking` and `tokenizer` mask records made with --masking=dynamic, unless
+  there are `causal_targets`, for models of one direction. Up to
+  `max_corrupt_records` corrupt records are dropped. The index of the records
+  goes to `folder`, and so do copies of corrupt files without the corrupt
+  records.
   """
 
   sources: Sequence[Source] = ()
