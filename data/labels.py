@@ -86,13 +86,10 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError if a label repeats or cannot be a line."""
+  """Writes labels.txt; ValueError if a label cannot be a line."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
-  if len(set(labels)) < len(labels):
-    names = ", ".join(labels)
-    raise UserError(f"{folder}: a label occurs twice, rename one: {names}")
   path = os.path.join(folder, FILE_NAME)
   files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path
@@ -104,9 +101,8 @@ def check_teacher(
   """Raises ValueError if the `known` labels of a teacher are not `labels`."""
   if tuple(known) != tuple(labels):
     raise UserError(
-      f"the model of {setting('teacher', teacher)} has other labels, or "
-      "another order: "
-      f"{describe(known)} and {describe(labels)}; train both with the same"
+      f"the model of {setting('teacher', teacher)} has other labels, or in "
+      f"another order: {describe(known)}, not {describe(labels)}"
     )
 
 
@@ -119,8 +115,7 @@ def load(folder: str) -> LabelSet:
   return read_file(
     os.path.join(folder, FILE_NAME),
     f"To train for other labels, give {setting('init_checkpoint', folder)} and "
-    f"another {setting('output_dir')} (the encoder is taken, the head is "
-    f"fresh), or remove {FILE_NAME} if nothing has been trained yet",
+    f"another {setting('output_dir')}",
   )
 
 
@@ -225,7 +220,6 @@ def log_labels(
     groups[form].append(f"{label!r} ({counts[label]:,})")
   similar = [" and ".join(group) for group in groups.values() if group[1:]]
   if similar:
-    text = "%s: %s differ only in case, blanks or .0: spell them alike, if they"
-    text += " mean the same"
+    text = "%s: %s differ only in case, blanks or .0: do they mean the same?"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(similar))

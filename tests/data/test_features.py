@@ -75,8 +75,6 @@ def test_trimming_gives_choices_one_length_and_keeps_a_gap_in_the_mask():
     batch = {"input_mask": tf.constant(mask, tf.int32)}
     trimmed = batching.trim_padding(batch, ["input_mask"])
     assert trimmed["input_mask"].shape == shape
-    trimmed = batching.trim_padding(batch, ["input_mask"], multiple=32)
-    assert trimmed["input_mask"].shape == (*shape[:-1], 20)
 
 
 # --- Lengths of texts in the log ---------------------------------------------

@@ -53,11 +53,9 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
   assert labels.load(folder) == names
 
 
-@pytest.mark.parametrize(
-  "names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"], ["a", "a"]]
-)
+@pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"]])
 def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
-  with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
+  with pytest.raises(ValueError, match="cannot be a line"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
 
@@ -151,6 +149,8 @@ def test_the_log_counts_the_examples_of_each_label(log):
   assert "in all" not in log.text
   labels.log_labels("x", map(str, range(21)))
   assert "21 in all" in log.text
+  labels.log_labels("x", ["nan", "NULL", "none"])
+  assert log.text.count("is it a missing value?") == 2
 
 
 def test_labels_that_differ_only_in_case_blanks_or_0_are_reported_once(
@@ -164,24 +164,9 @@ def test_labels_that_differ_only_in_case_blanks_or_0_are_reported_once(
   [warning] = [r for r in log.records if r.levelname == "WARNING"]
   assert warning.getMessage() == (
     "train.tsv: '1' (1) and '1.0' (1); 'Sport' (1) and 'spo rt' (1) and 'sport'"
-    " (1); 'TRUE' (1) and 'True' (1) differ only in case, blanks or .0: spell "
-    "them alike, if they mean the same"
+    " (1); 'TRUE' (1) and 'True' (1) differ only in case, blanks or .0: do "
+    "they mean the same?"
   )
-
-
-@pytest.mark.parametrize(
-  ("label", "is_reported"),
-  [
-    *((label, True) for label in ("nan", "NA", "None")),
-    *((label, False) for label in ("none", "yes")),
-  ],
-)
-def test_labels_that_may_be_missing_values_are_reported(
-  log, label, is_reported
-):
-  labels.log_labels("train.tsv", ["x", label])
-  text = f"train.tsv: {label!r} is a label: is it a missing value?"
-  assert (text in log.text) == is_reported
 
 
 def test_labels_that_differ_from_the_teachers_labels_are_refused():

@@ -58,10 +58,6 @@ def sigmas(rng):
   return "".join(rng.choices(chars, k=12))
 
 
-def hangul(rng):
-  return any_of(rng, 0xAC00, 0xD7A3) + any_of(rng, 0x1100, 0x1200)
-
-
 def long_words(rng):
   char = rng.choice("aA力é한\u0301𝅗𝅥")
   return char * rng.choice([199, 200, 201]) + rng.choice(["", "!", " b", "\0"])
@@ -82,7 +78,7 @@ spacing_marks = pool(
 )
 changing = pool(lambda c: unicodedata.normalize("NFD", c.lower()) != c)
 
-GENERATORS = [uniform, scripts, marks, spacing_marks, changing, sigmas, hangul]
+GENERATORS = [uniform, scripts, marks, spacing_marks, changing, sigmas]
 GENERATORS += [long_words, controls, invalid]
 
 

@@ -89,10 +89,7 @@ def test_a_vocabulary_of_a_larger_model_is_refused():
 def test_an_error_names_the_first_line_that_differs_from_the_models_vocabulary(
   tokens, message
 ):
-  refused = (
-    pytest.raises(UserError, match=message) if message else nullcontext()
-  )
-  with refused:
+  with pytest.raises(UserError, match=message) if message else nullcontext():
     vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
 
 

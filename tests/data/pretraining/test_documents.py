@@ -1,5 +1,4 @@
 import json
-import os
 
 import pytest
 from hypothesis import given
@@ -91,17 +90,6 @@ def test_files_that_are_not_articles_are_refused(tmp_path, text, message):
   (tmp_path / "wiki").write_text(text)
   with pytest.raises(UserError, match=message):
     list(passages.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
-
-
-@pytest.mark.parametrize("text", ["<doc>\n{}\n</doc>", '{{"text": "{}"}}'])
-def test_articles_may_come_through_a_pipe(text):
-  passage = "Ore is rock that has metal in it."
-  reader, writer = os.pipe()
-  with os.fdopen(writer, "w") as file:
-    file.write(f"{text.format(passage)}\n\n")
-  [article] = passages.read_wikipedia(f"/dev/fd/{reader}", SILENT())
-  os.close(reader)
-  assert article == [passage]
 
 
 # --- texts that make poor records -------------------------------------------

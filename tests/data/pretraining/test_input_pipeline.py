@@ -1,4 +1,3 @@
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -116,7 +115,6 @@ def test_datasets_of_records_do_not_autotune(paths):
   [
     ({"seq_length": 9}, r"input_ids has 8 values in a record, expected 9"),
     ({"masking": Masking(3)}, r"masked_lm_positions has 2 values"),
-    ({"vocab_size": 11}, r"ids goes from 10 to 11, the model takes 0 to 10"),
   ],
 )
 def test_records_that_do_not_fit_the_settings_are_refused(
@@ -125,7 +123,6 @@ def test_records_that_do_not_fit_the_settings_are_refused(
   with pytest.raises(ValueError, match=message) as error:
     _input(paths[2:], **options)
   assert paths[2] in str(error.value)
-  _input(paths[2:], vocab_size=12)  # reads the first record: ids 10 and 11
 
 
 LIMITS = {"input_ids": V, "input_mask": 2, "next_sentence_labels": 2}
@@ -138,14 +135,16 @@ def test_values_outside_the_range_of_the_model_are_refused(
 ):
   schema = features.pretraining(T, P)
   row = _row(schema, 1)
-  for number in (limit - 1, limit, -1):
+
+  def read(number):
     path = str(tmp_path / str(number))
-    values = [number, *row[field][1:]]
-    tfrecord.save(path, schema, [row | {field: values}])
-    message = f"{field} goes from .*{number}"
-    refused = pytest.raises(ValueError, match=message)
-    with nullcontext() if number == limit - 1 else refused:
-      _input([path])
+    tfrecord.save(path, schema, [row | {field: [number, *row[field][1:]]}])
+    _input([path])
+
+  read(limit - 1)
+  for number in (limit, -1):
+    with pytest.raises(ValueError, match=f"{field} goes from .*{number}"):
+      read(number)
 
 
 def test_a_training_skips_corrupt_records(paths, tmp_path):
