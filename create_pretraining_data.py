@@ -31,10 +31,7 @@ def check_flags(settings: RecordSettings) -> None:
   if "" in outputs or len(set(outputs)) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and len(outputs) > 1:
-    raise UserError(
-      f"{flag} names several files; --runner takes one NAME and writes "
-      "NAME-00000-of-00032 and so on"
-    )
+    raise UserError(f"{flag} names several files; --runner takes one NAME")
   if not (settings.runner or settings.overwrite):
     check_is_new(*outputs)
   for output in outputs:

@@ -127,8 +127,7 @@ def read_file(path: str, remedy: str = "") -> LabelSet:
   [(label, number)] = Counter(labels).most_common(1)
   if number > 1:
     raise UserError(
-      f"{path} has the label {label!r} {number} times: each line is a class "
-      "and needs its own name"
+      f"{path} has the label {label!r} {number} times: rename one"
     )
   return labels
 
@@ -185,8 +184,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   if len(known) == len(labels) and not is_same:
     logging.warning(
       f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"and now stands for {describe(labels)}, in this order: if both do not "
-      f"mean the same, train a fresh head with {setting('new_head')}"
+      f"and now stands for {describe(labels)}, in this order; "
+      f"{setting('new_head')} trains a fresh head"
     )
 
 

@@ -143,8 +143,10 @@ def _rows(path, lines, columns, header, skip_broken, dialect):
         f"{setting('delimiter')}, quotes enclose texts with {delimiter!r}"
       )
   if broken:
-    text = "%s: left out %d rows with a wrong number of columns (lines %s)"
-    logging.warning(text, path, len(broken), broken[:5])
+    logging.warning(
+      f"{path}: left out {len(broken)} rows with a wrong number of columns "
+      f"(the first: line {broken[0]})"
+    )
 
 
 def _records(path, lines, delimiter, has_quotes=True, strict=True):
@@ -192,6 +194,6 @@ def _require(columns, present, where):
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
       f"{', '.join(map(repr, present))}. {setting('delimiter')} says what "
-      f"separates columns; with {setting('task_name', 'tsv')}, "
-      f"{setting('text_a_column')}, {setting('label_column')} etc. name columns"
+      f"separates columns, and {setting('text_a_column')}, "
+      f"{setting('label_column')} etc. name columns, if the task has these"
     )

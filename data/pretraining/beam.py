@@ -5,8 +5,10 @@ runner gives the same records as shards.write_shards.
 """
 
 import glob
+import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -31,7 +33,7 @@ except ImportError:
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NUMBER = "number_of_records"  # file in the temporary folder
+_COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # number of files with word counts
 
 
@@ -81,11 +83,14 @@ def write(
 
   try:
     _run(build, options)
-    if not files.exists(f"{folder}/{_NUMBER}"):
+    if not files.exists(f"{folder}/{_COUNTS}"):
       raise instances.no_text(paths)
-    return int(files.read_text(f"{folder}/{_NUMBER}"))
+    counts = json.loads(files.read_text(f"{folder}/{_COUNTS}"))
   finally:
     files.remove_folder(folder)
+  text = (f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
+  logging.info("counted %s", ", ".join(text))
+  return counts["instances"]
 
 
 def count_words(
@@ -131,7 +136,7 @@ def outputs(output: str) -> list[str]:
 
 
 class _WriteShard(beam.DoFn):
-  """Writes a shard to a new file; yields number, path and record count."""
+  """Writes a shard to a new file; yields number, path and counts."""
 
   def __init__(self, config: BuildConfig, folder: str):
     super().__init__()
@@ -140,24 +145,24 @@ class _WriteShard(beam.DoFn):
   def setup(self):
     self._builder = RecordBuilder(self._config)
 
-  def process(self, shard: Shard) -> Iterator[tuple[int, str, int]]:
-    records, _ = build_shard(self._builder, shard)
+  def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
+    records, counts = build_shard(self._builder, shard)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       fingerprint = self._config.tokenizer.fingerprint
       with tfrecord.create(path, fingerprint) as file:
         file.write(records)
-      yield shard.number, path, len(records)
+      yield shard.number, path, dict(counts)
 
 
 def _rename(
-  output: str, folder: str, written: list[tuple[int, str, int]]
+  output: str, folder: str, written: list[tuple[int, str, dict[str, int]]]
 ) -> None:
   """Renames complete files; Beam may repeat the call."""
   if not written:
     return
-  number = sum(records for _, _, records in written)
-  files.write_text(f"{folder}/{_NUMBER}", str(number))
+  counts = sum((Counter(counts) for _, _, counts in written), Counter())
+  files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)
   names = [f"{output}-{i:05d}-of-{total:05d}" for i in range(total)]
   for path in set(outputs(output)) - set(names):

@@ -127,9 +127,8 @@ def doubts(
   """
   if lines and lines[0].lstrip("\ufeff").startswith('{"'):
     yield (
-      "the text looks like JSON, whose signs become words: give "
-      "build_vocab.py and create_pretraining_data.py a "
-      f"{setting('text_field')}"
+      f"the text looks like JSON: {setting('text_field')}, here and in "
+      "build_vocab.py, names the field that has the text"
     )
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))

@@ -198,10 +198,9 @@ class PretrainingInput(TrainingRecords):
   """Batches of pre-training records of a `schema`, with targets.
 
   `masking` and `tokenizer` mask records made with --masking=dynamic, unless
-  there are `causal_targets`, for models of one direction. Up to
-  `max_corrupt_records` corrupt records are dropped. The index of the records
-  goes to `folder`, and so do copies of corrupt files without the corrupt
-  records.
+  there are `causal_targets`, for models of one direction. Drops up to
+  `max_corrupt_records` corrupt records. The index of the records, and copies of
+  files without corrupt records, go to `folder`.
   """
 
   sources: Sequence[Source] = ()

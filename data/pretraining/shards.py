@@ -143,8 +143,8 @@ def write_in_memory(
   reading.say()
   if len(corpus) == 1:
     logging.warning(
-      "the text is a single document, which also gives the random next "
-      "sentences: put blank lines between documents"
+      "the text is a single document, also for random next sentences: put "
+      "blank lines between documents"
     )
   number = len(corpus) * config.instance_config.dupe_factor
   building = Progress("built from", number, "copies of documents")

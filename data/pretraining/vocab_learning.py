@@ -111,10 +111,8 @@ def learn(
   tokens = dict.fromkeys(reserved + letters)
   if len(tokens) > vocab_size:
     raise UserError(
-      f"{setting('vocab_size', vocab_size)} is too small for "
-      f"{len(reserved)} reserved tokens, {len(chars)} characters and "
-      f"{len(inside)} of them with {JOINER}: give at least {len(tokens)}, "
-      f"or a smaller {setting('max_alphabet')}"
+      f"{setting('vocab_size', vocab_size)} is too small for the characters: "
+      f"give at least {len(tokens)}, or a smaller {setting('max_alphabet')}"
     )
   known = set(chars)
   words = {
