@@ -150,7 +150,7 @@ build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
-build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
+build_vocab | vocab_size=7 | --vocab_size=7 is too small for the characters
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 extend | new_words=0 | has 0 [unused] tokens to replace: to append
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out

@@ -1,11 +1,8 @@
-from random import Random
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from data import batching, features
-from data.pretraining import instances
 from data.tokenization import FullTokenizer
 from data.write_records import log_lengths
 
@@ -42,12 +39,6 @@ def test_a_row_encoder_needs_a_length_of_three_and_the_token_unk(tmp_path):
 def test_pad_refuses_more_values_than_fit():
   with pytest.raises(ValueError, match="3 values do not fit into 2"):
     features.pad([1, 2, 3], 2)
-
-
-def test_a_text_of_a_million_tokens_is_truncated_fast():
-  text = list(range(1_000_000))  # quadratic time would take minutes
-  instances.truncate_pair_at_random(text, [1] * 60, 125, Random(1))
-  assert len(text) == 65  # 125 tokens in both texts
 
 
 # --- Batches without the columns that are padding in every record ------------

@@ -54,12 +54,6 @@ def test_outputs_are_in_the_order_of_the_records(
   assert result["position"].shape == (len(LENGTHS),)
 
 
-def test_outputs_are_in_order_if_records_are_sorted_in_several_groups(tmp_path):
-  lengths = [number * 7 % T + 1 for number in range(250)]  # groups of 100
-  result = _outputs(_recorded(tmp_path, 8, lengths), 1)
-  np.testing.assert_array_equal(result["label_ids"], range(250))
-
-
 def _shapes(batches):
   return [tuple(batch["input_ids"].shape) for batch in batches]
 

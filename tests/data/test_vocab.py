@@ -122,14 +122,7 @@ def tokenizer_json(tokens, added=(), **model):
   special = [x for x in vocab.SPECIAL_TOKENS if x in tokens]
   more += [{"content": x, "id": [*tokens].index(x)} for x in special]
   return {
-    "normalizer": {
-      "type": "BertNormalizer",
-      "clean_text": True,
-      "handle_chinese_chars": True,
-      "strip_accents": None,
-      "lowercase": True,
-    },
-    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "normalizer": {"type": "BertNormalizer", "lowercase": True},
     "added_tokens": more,
     "model": {k: v for k, v in (kind | model).items() if v is not None},
   }
