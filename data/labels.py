@@ -101,8 +101,9 @@ def check_teacher(
   """Raises ValueError if the `known` labels of a teacher are not `labels`."""
   if tuple(known) != tuple(labels):
     raise UserError(
-      f"the model of {setting('teacher', teacher)} has other labels, or in "
-      f"another order: {describe(known)}, not {describe(labels)}"
+      f"the model of {setting('teacher', teacher)} has other labels, or "
+      "another order: "
+      f"{describe(known)} and {describe(labels)}; train both with the same"
     )
 
 

@@ -98,7 +98,7 @@ run_ner | do_train pack_examples document_context | --pack_examples does not go 
 run_swag | do_train -train_file | needs --train_file
 run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1', 'label'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv, line 1 (the header): no column 'label'
-run_swag | do_train train_file=some.jsonl | some.jsonl, line 2: no column 'label'; there are 'sent1'
+run_swag | do_train train_file=some.jsonl | some.jsonl, line 2 (null counts as missing): no column 'label'
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file
@@ -169,7 +169,6 @@ create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
-create_pretraining_data | runner=DirectRunner num_workers=2 | --num_workers and --runner exclude each other
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
 create_pretraining_data | text_field=text | text, line 1: not a JSON object
 split_sentences | input_file=gone | gone
