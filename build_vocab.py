@@ -84,10 +84,8 @@ def _count_source(settings: VocabularySettings, paths):
   is_lower, limit = settings.do_lower_case, settings.max_words
   counter = vocab_learning.WordCounter(is_lower, limit)
   text = documents.TextFormat(settings.input_format, settings.text_field)
-  sample = [*vocab_checks.sample(paths, text.lines)]
-  for doubt in documents.doubt_of_json(sample):
-    logging.warning("%s: %s", settings.input_file, doubt)
   if is_lower:
+    sample = vocab_checks.sample(paths, text.lines)
     vocab_checks.warn_of_scripts(sample, settings.input_file)
   if settings.runner:
     from data.pretraining import beam  # optional dependency

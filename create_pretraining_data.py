@@ -24,10 +24,6 @@ def check_flags(settings: RecordSettings) -> None:
   inputs = files.expand(settings.input_file)
   settings.check_file("vocab_file")
   settings.instance_config()
-  ways = "preview", "num_workers", "runner"
-  given = [f"--{name}" for name in ways if settings[name]]
-  if len(given) > 1:
-    raise UserError(f"{' and '.join(given)} exclude each other: drop one")
   if settings.preview:
     return
   outputs = output_files(settings)
@@ -35,10 +31,7 @@ def check_flags(settings: RecordSettings) -> None:
   if "" in outputs or len(set(outputs)) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and len(outputs) > 1:
-    raise UserError(
-      f"{flag} names several files; --runner takes one NAME and writes "
-      "NAME-00000-of-00032 and so on"
-    )
+    raise UserError(f"{flag} names several files; --runner takes one NAME")
   if not (settings.runner or settings.overwrite):
     check_is_new(*outputs)
   for output in outputs:

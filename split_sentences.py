@@ -52,7 +52,14 @@ def main(settings: SplitSettings) -> None:
   unsplit = 0
   with files.open_for_writing(settings.output_file) as output:
     for path in paths:
-      for paragraphs in read_documents(settings.source, path, progress):
+      texts: Iterable[Iterable[str]]  # the paragraphs of each document
+      if settings.source == "wikipedia":
+        texts = passages.read_wikipedia(path, progress)
+      elif settings.source == "books":
+        texts = [passages.read_book(path, progress)]
+      else:
+        texts = [documents.paragraphs(textfiles.lines(path))]
+      for paragraphs in texts:
         count = 0
         for paragraph in paragraphs:
           sentences = split_sentences(paragraph.lstrip("\ufeff"))
@@ -69,17 +76,6 @@ def main(settings: SplitSettings) -> None:
   if unsplit:
     logging.warning(f"{settings.input_file}: {unsplit:,} sentences {UNSPLIT}")
   logging.info("wrote %s", settings.output_file)
-
-
-def read_documents(
-  source: str, path: str, progress: Progress
-) -> Iterable[Iterable[str]]:
-  """Reads the paragraphs of each document in a file."""
-  if source == "wikipedia":
-    return passages.read_wikipedia(path, progress)
-  if source == "books":
-    return [passages.read_book(path, progress)]
-  return [documents.paragraphs(textfiles.lines(path))]
 
 
 if __name__ == "__main__":

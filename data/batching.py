@@ -170,8 +170,8 @@ def plan(
     return None
   logging.info(
     f"packing: a batch of {batch_size} takes about {rows:.1f} rows of "
-    f"{packing.row_length} tokens instead of {batch_size} rows of "
-    f"{padded.mean():.0f} ({setting('pack_examples', False)} turns it off)"
+    f"{packing.row_length} tokens ({setting('pack_examples', False)} turns "
+    "it off)"
   )
   return packing
 

@@ -86,13 +86,10 @@ def in_order(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def save(labels: Sequence[str], folder: str) -> str:
-  """Writes labels.txt; ValueError if a label repeats or cannot be a line."""
+  """Writes labels.txt; ValueError if a label cannot be a line."""
   for label in labels:
     if not label or set(label) & set("\t\r\n"):
       raise UserError(f"{label!r} cannot be a line of {FILE_NAME}")
-  if len(set(labels)) < len(labels):
-    names = ", ".join(labels)
-    raise UserError(f"{folder}: a label occurs twice, rename one: {names}")
   path = os.path.join(folder, FILE_NAME)
   files.write_text(path, "".join(f"{label}\n" for label in labels))
   return path
@@ -110,11 +107,6 @@ def check_teacher(
     )
 
 
-def save_if_missing(labels: Sequence[str], folder: str) -> None:
-  if not exist(folder):
-    save(labels, folder)
-
-
 def exist(folder: str) -> bool:
   return files.exists(os.path.join(folder, FILE_NAME))
 
@@ -124,8 +116,7 @@ def load(folder: str) -> LabelSet:
   return read_file(
     os.path.join(folder, FILE_NAME),
     f"To train for other labels, give {setting('init_checkpoint', folder)} and "
-    f"another {setting('output_dir')} (the encoder is taken, the head is "
-    f"fresh), or remove {FILE_NAME} if nothing has been trained yet",
+    f"another {setting('output_dir')}",
   )
 
 
@@ -137,8 +128,7 @@ def read_file(path: str, remedy: str = "") -> LabelSet:
   [(label, number)] = Counter(labels).most_common(1)
   if number > 1:
     raise UserError(
-      f"{path} has the label {label!r} {number} times: each line is a class "
-      "and needs its own name"
+      f"{path} has the label {label!r} {number} times: rename one"
     )
   return labels
 
@@ -172,22 +162,19 @@ def choose(
       f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "
       f"{setting('init_checkpoint')}, and no training file "
       f"({setting('train_file')}, or train.tsv in {setting('data_dir')}). "
-      f"Write {FILE_NAME}, a label a line in the order of the model's outputs, "
-      f"into {setting('output_dir')}"
+      f"Write {FILE_NAME}, a label a line in the order of the outputs"
     )
   result = find()
-  if not known or set(known) == set(result):
-    return known or result
-  start = setting("init_checkpoint")
-  if len(known) == len(result):
+  if known and set(known) == set(result):
+    return known
+  if known and len(known) == len(result):
     raise UserError(
-      f"the labels are {describe(result)}, but the head of {start} is for "
-      f"{describe(known)}: {setting('new_head')} makes a fresh head; if both "
-      f"mean the same, list the labels in the head's order in {FILE_NAME} in "
+      f"the labels are {describe(result)}, but the head of "
+      f"{setting('init_checkpoint')} is for {describe(known)}: "
+      f"{setting('new_head')} makes a fresh head; if both mean the same, list "
+      f"the labels in the head's order in {FILE_NAME} in "
       f"{setting('output_dir')}"
     )
-  text = "the labels are %s; %s was trained for %s"
-  logging.info(text, describe(result), start, describe(known))
   return result
 
 
@@ -198,8 +185,8 @@ def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
   if len(known) == len(labels) and not is_same:
     logging.warning(
       f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"and now stands for {describe(labels)}, in this order: if both do not "
-      f"mean the same, train a fresh head with {setting('new_head')}"
+      f"and now stands for {describe(labels)}, in this order; "
+      f"{setting('new_head')} trains a fresh head"
     )
 
 
@@ -233,7 +220,6 @@ def log_labels(
     groups[form].append(f"{label!r} ({counts[label]:,})")
   similar = [" and ".join(group) for group in groups.values() if group[1:]]
   if similar:
-    text = "%s: %s differ only in case, blanks or .0: spell them alike, if they"
-    text += " mean the same"
+    text = "%s: %s differ only in case, blanks or .0: do they mean the same?"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(similar))

@@ -78,16 +78,6 @@ class TrainingRecords(abc.ABC):
     """Parses (batch number, [B] records); trims padding if `multiple` > 0."""
 
   @property
-  def lengths_of_batches(self) -> str:
-    """Describes the lengths, in tokens, of batches to train on."""
-    if self.packing:
-      return f"{self.packing.row_length} tokens, in packed rows"
-    length, multiple = self.schema["input_ids"].shape[-1], self.multiple
-    if 0 < multiple < length:
-      return f"a multiple of {multiple} tokens, {length} at most"
-    return f"{length} tokens"
-
-  @property
   def files(self) -> list[str]:
     return [path for source in self.sources for path in source.files]
 
@@ -226,13 +216,11 @@ def _order(group, key):
 
 def _round_counts(weights: Sequence[float]) -> np.ndarray:
   """Number of records per source in a round: largest remainder method."""
-  weights = np.array(weights, float)
-  possible = np.isfinite(weights).all() and (weights > 0).all()
-  exact = weights * (_ROUND / weights.sum()) if possible else weights
-  if not possible or exact.min() < 1:
+  exact = np.array(weights) * (_ROUND / (sum(map(abs, weights)) or 1))
+  if not (exact >= 1).all():
     raise UserError(
-      f"weights {weights.tolist()} cannot be mixed: each must be positive, and "
-      f"at least one {_ROUND:,}th of their sum"
+      f"weights {weights} cannot be mixed: each must be positive, and at least "
+      f"one {_ROUND:,}th of their sum"
     )
   counts = exact.astype(int)
   rest = _ROUND - counts.sum()

@@ -55,10 +55,14 @@ def read_table(
   `dialect` of None reads GLUE's files like the original. `is_text` selects the
   columns, by name, to check for blank texts.
   """
-  if _extension(path) in (".jsonl", ".json"):
-    rows = _objects(path, columns, dialect, is_text)
+  if dialect:
+    lines = textfiles.decode(path, dialect[1]).split("\n")
   else:
-    rows = _rows(path, columns, header, skip_broken, dialect)
+    lines = textfiles.text_lines(path)
+  if _extension(path) in (".jsonl", ".json"):
+    rows = _objects(path, lines, columns, is_text)
+  else:
+    rows = _rows(path, lines, columns, header, skip_broken, dialect)
   number, blank = 0, defaultdict[str, list[int]](list)
   for row in rows:
     number += 1
@@ -69,27 +73,15 @@ def read_table(
   if not number:
     raise UserError(f"{path} has no rows")
   for name, numbers in blank.items():
-    message = "%s: %d of %d texts in %r are blank (lines %s); they are kept"
-    shown = _first_of(numbers)
-    logging.warning(message, path, len(numbers), number, name, shown)
+    logging.warning(
+      f"{path}: {len(numbers)} of {number} texts in {name!r} are blank (the "
+      f"first: line {numbers[0]}); they are kept"
+    )
 
 
 def _extension(path):
   """Extension without compression: .csv for a.csv.gz."""
   return os.path.splitext(re.sub(r"\.(gz|zst)$", "", path))[1]
-
-
-def _first_of(lines):
-  """Lists the first line numbers, for a message."""
-  return ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
-
-
-def _lines(path, dialect):
-  if not dialect:
-    return textfiles.text_lines(path)
-  text = textfiles.decode(path, dialect[1])
-  # Spreadsheet programs write their delimiter into a first line: sep=;
-  return re.sub("^sep=.(?=\n)", "", text).split("\n")
 
 
 def _find_format(path, lines, columns, delimiter):
@@ -122,8 +114,8 @@ def _find_format(path, lines, columns, delimiter):
   return best, True
 
 
-def _rows(path, columns, header, skip_broken, dialect):
-  lines, delimiter, has_quotes = _lines(path, dialect), "\t", False
+def _rows(path, lines, columns, header, skip_broken, dialect):
+  delimiter, has_quotes = "\t", False
   if dialect:
     delimiter, has_quotes = _find_format(path, lines, columns, dialect[0])
   records = _records(path, lines, delimiter, has_quotes)
@@ -148,12 +140,13 @@ def _rows(path, columns, header, skip_broken, dialect):
       raise UserError(
         f"{path}, line {line}: {len(fields)} columns, expected {len(header)} "
         f"({', '.join(header)}): correct the line. In a .csv, or with "
-        f"{setting('delimiter')}, quotes enclose texts with {delimiter!r} or "
-        "line breaks; a .jsonl file needs no quotes"
+        f"{setting('delimiter')}, quotes enclose texts with {delimiter!r}"
       )
   if broken:
-    text = "%s: left out %d rows with a wrong number of columns (lines %s)"
-    logging.warning(text, path, len(broken), _first_of(broken))
+    logging.warning(
+      f"{path}: left out {len(broken)} rows with a wrong number of columns "
+      f"(the first: line {broken[0]})"
+    )
 
 
 def _records(path, lines, delimiter, has_quotes=True, strict=True):
@@ -178,27 +171,21 @@ def _records(path, lines, delimiter, has_quotes=True, strict=True):
     ) from error
 
 
-def _objects(path, columns, dialect, is_text):
-  objects = textfiles.json_objects(path, _lines(path, dialect))
+def _objects(path, lines, columns, is_text):
+  objects = textfiles.json_objects(path, lines)
   for index, (line, values) in enumerate(objects):
     where = f"{path}, line {line}"
-    _require(columns, values, where)
-    for name in columns:
-      if values[name] is None:
-        raise UserError(
-          f'{where}: {name!r} is null; give it a value ("" is an empty text), '
-          "or remove the line"
-        )
-    for name in filter(is_text, values):
-      if isinstance(values[name], list | dict):
-        shown = _to_json(values[name])[:40]
+    present = {k: value for k, value in values.items() if value is not None}
+    _require(columns, present, f"{where} (null counts as missing)")
+    for name in filter(is_text, present):
+      if isinstance(present[name], list | dict):
+        shown = _to_json(present[name])[:40]
         raise UserError(f"{where}: {name!r} is not text but {shown}")
-    values = {
+    texts = {
       name: value if isinstance(value, str) else _to_json(value)
-      for name, value in values.items()
-      if value is not None
+      for name, value in present.items()
     }
-    yield Row(line, values, index)
+    yield Row(line, texts, index)
 
 
 def _require(columns, present, where):
@@ -206,8 +193,7 @@ def _require(columns, present, where):
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. A table begins with its header, and "
-      f"{setting('delimiter')} says what separates columns. With "
-      f"{setting('task_name', 'tsv')}, {setting('text_a_column')}, "
-      f"{setting('label_column')} and so on name other columns"
+      f"{', '.join(map(repr, present))}. {setting('delimiter')} says what "
+      f"separates columns, and {setting('text_a_column')}, "
+      f"{setting('label_column')} etc. name columns, if the task has these"
     )

@@ -62,7 +62,7 @@ def _lines(path):
   if not path.endswith(".json"):
     return textfiles.lines(path)
   settings = textfiles.read_json(path)
-  model = settings.get("model") or {"type": None}
+  model = settings.get("model") or {}
   kind = model.get("type", "WordPiece")  # early files have no type
   actual = kind, model.get("continuing_subword_prefix"), model.get("unk_token")
   if actual != ("WordPiece", "##", UNK):
@@ -70,9 +70,9 @@ def _lines(path):
       f"{path}: its model is {kind} with prefix {actual[1]} and unknown token "
       f"{actual[2]}; BERT needs WordPiece with ## and {UNK}"
     )
-  added = settings.get("added_tokens") or ()
+  added = settings.get("added_tokens", ())
   added_ids = {token["content"]: token["id"] for token in added}
-  ids = (model.get("vocab") or {}) | added_ids
+  ids = model.get("vocab", {}) | added_ids
   lines = [""] * (1 + max(ids.values(), default=-1))
   for token, index in ids.items():
     lines[index] = " ".join(token.split())

@@ -21,19 +21,19 @@ from storage import files, setting
 _ACCENTED = ("LATIN", "GREEK", "CYRILLIC", "ARABIC", "HEBREW", "COMBINING")
 _MAX_CHANGED = 0.25  # fraction of the words; fewer are foreign words
 _MAX_UNKNOWN = 0.1  # fraction of the words
-_TEXTS, _FILES, _CHARACTERS = 1000, 20, 200_000  # limits of a sample
+_TEXTS, _CHARACTERS = 1000, 200_000  # limits of a sample
 
 
 def sample(
   paths: Sequence[str], read: Callable[[str], Iterable[str]]
 ) -> Iterable[str]:
-  """Yields the first lines of some files, and "" after a complete file."""
-  # A pipe can be read only once.
+  """Yields the first 1,000 lines of files, with a blank line after each file.
+
+  Leaves out pipes, which can be read only once.
+  """
   regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
-  some = regular[:_FILES]
-  number = _TEXTS // max(len(some), 1)
-  texts = (islice(chain(read(path), [""]), number) for path in some)
-  return chain.from_iterable(texts)
+  lines = (chain(read(path), [""]) for path in regular)
+  return islice(chain.from_iterable(lines), _TEXTS)
 
 
 def warn_of_examples(
@@ -51,13 +51,10 @@ def warn_of_texts(
   texts: Iterable[str | None], tokenizer: Tokenizer, name: str
 ) -> None:
   """Warns of a script that lower-casing damages, and of many unknown words."""
-  present = [text for text in texts if text]
+  text = " ".join(filter(None, texts))[:_CHARACTERS]
   if tokenizer.do_lower_case:
-    warn_of_scripts(present, name)
-  counts: Counter[str] = Counter()
-  for text, number in _count_words(present).items():
-    for word in tokenizer.words(text):
-      counts[word] += number
+    warn_of_scripts([text], name)
+  counts = Counter(tokenizer.words(text))
   unknown = [tokenizer.special.unknown]
   lost = {w: n for w, n in counts.items() if tokenizer.tokenize(w) == unknown}
   fraction = sum(lost.values()) / max(counts.total(), 1)
@@ -72,21 +69,9 @@ def warn_of_texts(
     )
 
 
-def _count_words(texts) -> Counter:
-  """Counts the pieces between blanks in the first 200,000 characters."""
-  words: Counter[str] = Counter()
-  characters = 0
-  for text in texts:
-    words.update(text.split())
-    characters += len(text)
-    if characters > _CHARACTERS:
-      break
-  return words
-
-
 def warn_of_scripts(texts: Iterable[str], name: str) -> None:
   """Warns if lower-casing damages a quarter of the words."""
-  words = _count_words(texts)
+  words = Counter(" ".join(texts)[:_CHARACTERS].split())
   changed = {word: n for word, n in words.items() if _is_changed(word)}
   fraction = sum(changed.values()) / max(words.total(), 1)
   if fraction >= _MAX_CHANGED:

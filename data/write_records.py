@@ -14,7 +14,7 @@ from storage.tfrecord import ExampleEncoder, Schema
 # Examples in a worker's task. Fewer would not repay the start of a process.
 _CHUNK = 20_000
 _LENGTHS = (16, 32, 64, 128, 256, 384, 512)  # that a log line may suggest
-_FITS = 0.99  # fraction of the texts that a suggested length should hold
+_FITS = 0.99  # fraction of the texts that the suggested length should hold
 _MANY = 0.05  # from this fraction of longer texts on, the line is a warning
 # Maps an example to a record's fields and to the token lengths of the texts.
 Build = Callable[[Any], tuple[Mapping[str, Sequence[float]], Iterable[int]]]
@@ -81,13 +81,9 @@ def log_lengths(
   total, longer = sum(lengths.values()), longer_than(max_length)
   if not longer:
     return
-  larger = [n for n in _LENGTHS if n > max_length and longer_than(n) < longer]
-  advice = ""
-  if larger:
-    fitting = [n for n in larger if longer_than(n) <= (1 - _FITS) * total]
-    best = [*fitting, larger[-1]][0]
-    held = 100 * (1 - longer_than(best) / total)
-    advice = f"; {setting(flag, best)} would hold {held:.1f} %"
+  fitting = (n for n in _LENGTHS if longer_than(n) <= (1 - _FITS) * total)
+  best = next(fitting, _LENGTHS[-1])
+  advice = f"; try {setting(flag, best)}" if best > max_length else ""
   logging.log(
     logging.WARNING if longer >= _MANY * total else logging.INFO,
     f"{name}: {setting(flag, max_length)} is exceeded by {longer:,} of "

@@ -113,8 +113,8 @@ def fine_tune(task: Task[S]) -> None:
     for split in task.examples
     if split.partition("_")[0] in settings.splits_to_read
   }
-  if task.labels:
-    labels.save_if_missing(task.labels, settings.output_dir)
+  if task.labels and not labels.exist(settings.output_dir):
+    labels.save(task.labels, settings.output_dir)
   with run.scope():
     model = task.make_model(run.config)
     if settings.do_train:

@@ -87,8 +87,7 @@ class Run(Generic[T_co]):
     model = models.packed(model) if source.packing else model
     compiled = compiles_model(settings, model)
     text = "compiles" if compiled else "does not compile"
-    lengths = source.lengths_of_batches
-    logging.info("XLA %s the step; batches have %s", text, lengths)
+    logging.info("XLA %s the step", text)
     steps = num_train_steps, num_warmup_steps
     step = self._train_step(model, objective, steps, compiled)
     is_chief = processes.is_chief()

@@ -166,7 +166,7 @@ def run_sweep(settings: F) -> F:
       continue
     model_files.save_command(settings, first)
     if processes.is_chief() and labels.exist(output_dir):
-      labels.save_if_missing(labels.load(output_dir), folder)
+      labels.save(labels.load(output_dir), folder)
     flags = [f"--output_dir={folder}"]
     flags += [f"--{flag}={value}" for flag, value in setting.items()]
     flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]

@@ -52,12 +52,6 @@ def test_json_lines_give_the_same_vocabulary_as_plain_text(run, tmp_path):
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
 
 
-def test_json_lines_without_a_text_field_are_reported(run, tmp_path):
-  (tmp_path / "rows.jsonl").write_text('{"body": "Two owls."}\n' * 9)
-  log = run(vocab_size=60, input_file="rows.jsonl", output_file="words")
-  assert "rows.jsonl: the text looks like JSON" in log
-
-
 def test_apache_beam_learns_the_same_vocabulary_as_one_process(run, tmp_path):
   pytest.importorskip("apache_beam")
   flags = {"input_file": "a.txt", "vocab_size": 99}
@@ -67,14 +61,11 @@ def test_apache_beam_learns_the_same_vocabulary_as_one_process(run, tmp_path):
   assert not list(tmp_path.glob("beam.*"))
 
 
-def test_rare_pieces_and_words_are_left_out(run, tmp_path):
-  flags = {"input_file": "a.txt", "vocab_size": 99}
-  run(**flags, output_file="all")
-  run(**flags, output_file="frequent", min_count=21)  # lines occur 20 times
-  log = run(**flags, output_file="few", max_words=5)
-  words = {n: vocab.load(tmp_path / n).keys() for n in ("all", "frequent")}
-  assert "the" in words["frequent"]
-  assert "unaffordable" in words["all"] - words["frequent"]
-  assert "dropped words counted" in log
-  log = run(**flags, output_file="latin", max_alphabet=20)
+def test_rare_pieces_words_and_characters_are_left_out(run, tmp_path):
+  flags = {"input_file": "a.txt", "vocab_size": 99, "output_file": "words"}
+  log = run(**flags, min_count=21, max_alphabet=20)  # lines occur 20 times
+  words = vocab.load(tmp_path / "words").keys()
+  assert "the" in words and "unaffordable" not in words
   assert "--max_alphabet=20 leaves out" in log
+  log = run(**flags | {"output_file": "few"}, max_words=5)
+  assert "dropped words counted" in log

@@ -141,7 +141,7 @@ build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already
 build_vocab | new_words=2 | --new_words needs --extend, the vocabulary to extend
-build_vocab | vocab_size=7 | --vocab_size=7 is too small for 5 reserved tokens
+build_vocab | vocab_size=7 | --vocab_size=7 is too small for the characters
 build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 extend | new_words=0 | has 0 [unused] tokens to replace: to append
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
@@ -158,7 +158,6 @@ create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
-create_pretraining_data | runner=DirectRunner num_workers=2 | --num_workers and --runner exclude each other
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
 create_pretraining_data | text_field=text | text, line 1: not a JSON object
 split_sentences | input_file=gone | gone

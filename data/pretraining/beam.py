@@ -25,7 +25,6 @@ from storage import UserError, files, setting, textfiles, tfrecord
 
 try:
   import apache_beam as beam
-  from apache_beam.metrics import Metrics
   from apache_beam.options.pipeline_options import PipelineOptions
 except ImportError:
   raise UserError(
@@ -34,7 +33,6 @@ except ImportError:
   ) from None
 
 _ROOT = Path(__file__).resolve().parents[2]
-_NAMESPACE = "corpus"  # of Beam's metrics
 _COUNTS = "counts.json"  # in the temporary folder
 _COUNT_FILES = 64  # number of files with word counts
 
@@ -133,9 +131,8 @@ def count_words(
 
 def outputs(output: str) -> list[str]:
   """Lists the existing files OUTPUT-00000-of-00032 and so on."""
-  name = re.compile(re.escape(os.path.basename(output)) + r"-\d{5,}-of-\d{5,}")
-  paths = files.glob_files(f"{glob.escape(output)}-*-of-*")
-  return [path for path in paths if name.fullmatch(os.path.basename(path))]
+  number = "[0-9]" * 5
+  return files.glob_files(f"{glob.escape(output)}-{number}-of-{number}")
 
 
 class _WriteShard(beam.DoFn):
@@ -150,8 +147,6 @@ class _WriteShard(beam.DoFn):
 
   def process(self, shard: Shard) -> Iterator[tuple[int, str, dict[str, int]]]:
     records, counts = build_shard(self._builder, shard)
-    for name, count in counts.items():
-      Metrics.counter(_NAMESPACE, name).inc(count)
     if records:
       path = f"{self._folder}/{shard.number}-{uuid4().hex}"
       fingerprint = self._config.tokenizer.fingerprint
@@ -166,7 +161,6 @@ def _rename(
   """Renames complete files; Beam may repeat the call."""
   if not written:
     return
-  # Write the total counts, because the metrics of runners are not exact.
   counts = sum((Counter(counts) for _, _, counts in written), Counter())
   files.write_text(f"{folder}/{_COUNTS}", json.dumps(counts))
   total = len(written)

@@ -7,8 +7,6 @@ from hashlib import blake2b
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from absl import logging
-
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, files, setting, textfiles
 
@@ -120,16 +118,6 @@ def text_size(path: str) -> int:
 # --- Texts that make poor records -------------------------------------------
 
 
-def doubt_of_json(lines: Sequence[str]) -> Iterator[str]:
-  """Yields a warning if the first line begins like an object of JSON."""
-  if lines and lines[0].lstrip("\ufeff").startswith('{"'):
-    yield (
-      "the text looks like JSON, whose signs become words: give "
-      "build_vocab.py and create_pretraining_data.py a "
-      f"{setting('text_field')}"
-    )
-
-
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
@@ -137,7 +125,11 @@ def doubts(
 
   `words` splits a text into words. A record has at most `max_words` words.
   """
-  yield from doubt_of_json(lines)
+  if lines and lines[0].lstrip("\ufeff").startswith('{"'):
+    yield (
+      f"the text looks like JSON: {setting('text_field')}, here and in "
+      "build_vocab.py, names the field that has the text"
+    )
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
   single = sum(len(text) == 1 for text in texts)
@@ -201,7 +193,6 @@ def drop_documents(
 # sentences from, and small enough for the memory of a worker.
 _SHARDS = 32
 _MIN_BYTES, _MAX_BYTES = 1 << 20, 4 << 20
-_LARGE_SPAN = 128 << 20  # bytes; larger spans log a warning
 
 
 class Span(NamedTuple):
@@ -212,11 +203,6 @@ class Span(NamedTuple):
   end: int | None
   size: int
 
-  def __str__(self) -> str:
-    if self.end is None:
-      return self.path
-    return f"{self.path} (bytes {self.start:,} to {self.end:,})"
-
 
 class Shard(NamedTuple):
   """A part of a corpus: the unit of work of a worker process."""
@@ -226,7 +212,7 @@ class Shard(NamedTuple):
   dropped: tuple[int, ...] = ()  # indices of documents to drop
 
   def __str__(self) -> str:
-    return ", ".join(map(str, self.spans))
+    return ", ".join(span.path for span in self.spans)
 
   @property
   def megabytes(self) -> float:
@@ -252,12 +238,6 @@ def split_corpus(paths: list[str], text_format: TextFormat) -> list[Shard]:
   spans, filled = (), 0
   parts = (_spans(path, size, text_format) for path in paths)
   for span in chain.from_iterable(parts):
-    if span.size > _LARGE_SPAN:
-      logging.warning(
-        f"{span}: {span.size // 1_000_000} MB without a blank line between "
-        "documents, or compressed, cannot be divided; a worker holds all of it "
-        "in memory"
-      )
     if spans and filled + span.size > size:
       shards.append(Shard(len(shards), spans))
       spans, filled = (), 0

@@ -10,10 +10,10 @@ import tensorflow as tf
 
 from data import vocab
 from data.batching import Packing, trim_padding
-from data.features import DEFAULT_MASKING, Masking
+from data.features import Masking
 from data.records import Source, TrainingRecords, parser, prefetch_map
 from data.vocab import Tokenizer
-from storage import UserError, record_scan, setting
+from storage import record_scan
 from storage.tfrecord import Schema
 
 
@@ -197,12 +197,10 @@ class CausalTargets:
 class PretrainingInput(TrainingRecords):
   """Batches of pre-training records of a `schema`, with targets.
 
-  `masking` and `tokenizer` mask records made with --masking=dynamic. If the
-  records have masks already, or with `causal_targets`, a `masking.policy` other
-  than the default raises ValueError.
-  `causal_targets` is for models of one direction. Up to `max_corrupt_records`
-  corrupt records are dropped. The index of the records goes to `folder`, and so
-  do copies of corrupt files without the corrupt records.
+  `masking` and `tokenizer` mask records made with --masking=dynamic, unless
+  there are `causal_targets`, for models of one direction. Drops up to
+  `max_corrupt_records` corrupt records. The index of the records, and copies of
+  files without corrupt records, go to `folder`.
   """
 
   sources: Sequence[Source] = ()
@@ -232,12 +230,6 @@ class PretrainingInput(TrainingRecords):
     if self.masks_words and tokenizer:
       vocab.check_size(tokenizer.vocab, vocab_size, tokenizer.vocab_file)
       self._masker = Masker(tokenizer, masking)
-    elif masking.policy != DEFAULT_MASKING.policy:
-      raise UserError(
-        f"{setting('mask_token_prob')} and {setting('random_token_prob')} are "
-        "for an objective that masks the words of records that were made with "
-        f"{setting('masking', 'dynamic')}"
-      )
     if folder and max_corrupt_records:
       copies = record_scan.drop_corrupt(
         self.files, schema, folder, max_corrupt_records

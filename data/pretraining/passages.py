@@ -59,8 +59,6 @@ def _articles(path) -> Iterator[list[str]]:
         f"</doc>; {setting('source', 'wikipedia')} reads the output of "
         "WikiExtractor"
       )
-  if article is not None:
-    raise UserError(f"{path} ends within an article, without </doc>")
 
 
 def _is_article_passage(text):

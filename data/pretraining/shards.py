@@ -144,12 +144,11 @@ def write_in_memory(
   reading.say()
   if len(corpus) == 1:
     logging.warning(
-      "the text is a single document, which also gives the random next "
-      "sentences: put blank lines between documents"
+      "the text is a single document, also for random next sentences: put "
+      "blank lines between documents"
     )
-  dupes = config.instance_config.dupe_factor
-  unit = "copies of documents" if dupes > 1 else "documents"
-  building = Progress("built from", len(corpus) * dupes, unit)
+  number = len(corpus) * config.instance_config.dupe_factor
+  building = Progress("built from", number, "copies of documents")
   records = builder.records(corpus, Random(config.seed), building)
   building.say()
   with ExitStack() as stack:  # all files appear, or no file does

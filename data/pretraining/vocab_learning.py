@@ -111,10 +111,8 @@ def learn(
   tokens = dict.fromkeys(reserved + letters)
   if len(tokens) > vocab_size:
     raise UserError(
-      f"{setting('vocab_size', vocab_size)} is too small for "
-      f"{len(reserved)} reserved tokens, {len(chars)} characters and "
-      f"{len(inside)} of them with {JOINER}: give at least {len(tokens)}, "
-      f"or a smaller {setting('max_alphabet')}"
+      f"{setting('vocab_size', vocab_size)} is too small for the characters: "
+      f"give at least {len(tokens)}, or a smaller {setting('max_alphabet')}"
     )
   known = set(chars)
   words = {
@@ -245,11 +243,6 @@ def choose_words(
 def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
   vocab.check_tokens(dict.fromkeys(special, 0), name=setting("special_tokens"))
-  if special[0] != vocab.PAD:
-    raise UserError(
-      f"{setting('special_tokens')} begins with {special[0]}: put {vocab.PAD} "
-      "first, as records are padded with id 0"
-    )
   return [*special, *(f"[unused{index}]" for index in range(unused))]
 
 

@@ -11,9 +11,7 @@ from data import labels
   [
     (["10", "2", "-1", "2"], ("-1", "2", "10")),
     (["b", "a", "B", "é", "10", "2"], ("10", "2", "B", "a", "b", "é")),
-    (["1.5", "1"], ("1", "1.5")),
-    (["1", "001", "0001", "01"], ("0001", "001", "01", "1")),
-    ([], ()),
+    (["1", "001", "01"], ("001", "01", "1")),
   ],
 )
 def test_integers_sort_by_value_and_texts_by_code_point(names, ordered):
@@ -38,8 +36,8 @@ def test_a_cell_is_split_into_its_labels(cell, expected):
 @pytest.mark.parametrize(
   "cell",
   [
-    *("['a|b', 'c']", "[1 0]", "[x]|y", "a||b", "|"),
-    *('["a", ""]', "[null]", "[[1]]", "[1.0, 0.0]"),
+    *("['a|b', 'c']", "[1 0]", "a||b"),
+    *('["a", ""]', "[[1]]", "[1.0, 0.0]"),
   ],
 )
 def test_cells_with_python_lists_or_blank_labels_are_reported(cell):
@@ -55,11 +53,9 @@ def test_saved_labels_are_loaded_unchanged(tmp_path):
   assert labels.load(folder) == names
 
 
-@pytest.mark.parametrize(
-  "names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"], ["a", "a"]]
-)
+@pytest.mark.parametrize("names", [["a", ""], ["a\nb"], ["a\rb"], ["a\tb"]])
 def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
-  with pytest.raises(ValueError, match=r"cannot be a line|occurs twice"):
+  with pytest.raises(ValueError, match="cannot be a line"):
     labels.save(names, str(tmp_path))
   assert not list(tmp_path.iterdir())
 
@@ -149,12 +145,12 @@ def test_the_log_counts_the_examples_of_each_label(log):
     "train.tsv: 4 examples; b: 3 (75.0 %), a: 1 (25.0 %)",
     "train.tsv: no example of c, d",
   ]
-  labels.log_labels("x", [f"label{i}" for i in range(30)] * 2)
-  assert "30 in all" in log.text
   labels.log_labels("x", map(str, range(20)))
-  assert "20 in all" not in log.text
-  labels.log_labels("x", ["a"])
-  assert "x: 1 example; a: 1" in log.text
+  assert "in all" not in log.text
+  labels.log_labels("x", map(str, range(21)))
+  assert "21 in all" in log.text
+  labels.log_labels("x", ["nan", "NULL", "none"])
+  assert log.text.count("is it a missing value?") == 2
 
 
 def test_labels_that_differ_only_in_case_blanks_or_0_are_reported_once(
@@ -168,24 +164,9 @@ def test_labels_that_differ_only_in_case_blanks_or_0_are_reported_once(
   [warning] = [r for r in log.records if r.levelname == "WARNING"]
   assert warning.getMessage() == (
     "train.tsv: '1' (1) and '1.0' (1); 'Sport' (1) and 'spo rt' (1) and 'sport'"
-    " (1); 'TRUE' (1) and 'True' (1) differ only in case, blanks or .0: spell "
-    "them alike, if they mean the same"
+    " (1); 'TRUE' (1) and 'True' (1) differ only in case, blanks or .0: do "
+    "they mean the same?"
   )
-
-
-@pytest.mark.parametrize(
-  ("label", "is_reported"),
-  [
-    *((label, True) for label in ("nan", "NaN", "NA", "None", "#N/A", "NULL")),
-    *((label, False) for label in ("none", "Na", "-", "yes")),
-  ],
-)
-def test_labels_that_may_be_missing_values_are_reported(
-  log, label, is_reported
-):
-  labels.log_labels("train.tsv", ["x", label])
-  text = f"train.tsv: {label!r} is a label: is it a missing value?"
-  assert (text in log.text) == is_reported
 
 
 def test_labels_that_differ_from_the_teachers_labels_are_refused():

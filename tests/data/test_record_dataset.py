@@ -4,10 +4,7 @@ import tensorflow as tf
 
 from data import features, records
 from data.records import RecordDataset, ShuffledRecords, Source, parser
-from modeling import models
 from storage import tfrecord
-from tests.training import toy
-from training import loop
 
 T, C = 12, 2
 LENGTHS = [3, 12, 5, 4, 9, 3, 7, 2, 12, 1, 6]
@@ -57,12 +54,6 @@ def test_outputs_are_in_the_order_of_the_records(
   assert result["position"].shape == (len(LENGTHS),)
 
 
-def test_outputs_are_in_order_if_records_are_sorted_in_several_groups(tmp_path):
-  lengths = [number * 7 % T + 1 for number in range(250)]  # groups of 100
-  result = _outputs(_recorded(tmp_path, 8, lengths), 1)
-  np.testing.assert_array_equal(result["label_ids"], range(250))
-
-
 def _shapes(batches):
   return [tuple(batch["input_ids"].shape) for batch in batches]
 
@@ -76,9 +67,7 @@ def test_the_length_of_a_batch_is_rounded_up_to_the_chosen_multiple(tmp_path):
   assert _shapes(padded.eval_batches(11)) == [(11, T)]
   in_sixes = _recorded(tmp_path, multiple=6)
   assert _shapes(in_sixes.eval_batches(4)) == [(4, 6), (4, T), (3, T)]
-  lengths = {8: "a multiple of 8 tokens, 12 at most", 0: "12 tokens"}
   for recorded, length in ((trimmed, {8, T}), (padded, {T})):
-    assert recorded.lengths_of_batches == lengths[recorded.multiple]
     batches = recorded.train_batches(2, seed=1).take(11)
     assert {shape[1] for shape in _shapes(batches)} == length
 
@@ -89,18 +78,6 @@ def test_padding_rows_come_after_all_examples(tmp_path):
   assert set(positions[:3]) <= set(range(len(LENGTHS)))
   assert set(positions[3:]) == {np.iinfo(np.int64).max}
   assert not any(value.numpy()[3:].any() for value in last.values())
-
-
-def test_the_last_batch_of_choices_is_padded_to_full_size(tmp_path):
-  path, schema = str(tmp_path / "records"), features.multiple_choice(T, C)
-  ones = {name: [1] * feature.size for name, feature in schema.items()}
-  rows = [ones | {"label_ids": [number]} for number in range(3)]
-  tfrecord.save(path, schema, rows)
-  recorded = RecordDataset(range(3), path, schema, multiple=0)
-  assert _shapes(recorded.eval_batches(2)) == [(2, C, T)] * 2
-  result = _outputs(recorded, 2)
-  assert result["sums"].shape == (3, T)
-  np.testing.assert_array_equal(result["label_ids"], range(3))
 
 
 @pytest.mark.parametrize("choices", [0, C])
@@ -172,14 +149,3 @@ def test_batches_by_length_from_mixed_sources_rarely_mix_lengths(tmp_path):
   pairs = [parse(batch)["label_ids"].numpy() for _, batch in stream.take(100)]
   # A batch has two lengths only at the six borders of seven sorted lengths.
   assert sum(np.ptp(pairs, axis=1) > 0) < 7
-
-
-def test_outputs_of_tokens_are_equal_with_and_without_trimming(tmp_path):
-  model = models.span_labeler(toy.config())
-  plain, trimmed = (
-    loop.outputs(model, _recorded(tmp_path, multiple), 4)["start_logits"]
-    for multiple in (0, 1)
-  )
-  for length, *rows in zip(LENGTHS, trimmed, plain, strict=True):
-    result, expected = (row[:length] for row in rows)
-    np.testing.assert_allclose(result, expected, atol=1e-6)

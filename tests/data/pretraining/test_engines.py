@@ -26,21 +26,15 @@ def _folder(tmp_path_factory):
   folder = tmp_path_factory.mktemp("submitter")
   vocabulary = programs.ROOT / "tests/parity/golden/vocab.txt"
   (folder / "vocab.txt").write_bytes(vocabulary.read_bytes())
-  (folder / "text").mkdir()
-  (folder / "text/random").write_text(random_text(20_000))
+  (folder / "text").write_text(random_text(20_000))
   assert _make(folder, "local", "--num_workers=2").wait() == 0
   return folder
-
-
-def _outputs(folder, output):
-  """Returns the paths of an output's files, sorted."""
-  return sorted((folder / "records").glob(f"{output}*"))
 
 
 def _make(folder, output, *flags):
   """Starts create_pretraining_data.py in a folder."""
   command = [sys.executable, programs.ROOT / "create_pretraining_data.py"]
-  command += ["--input_file=./text/*", "--vocab_file=vocab.txt"]
+  command += ["--input_file=./text", "--vocab_file=vocab.txt"]
   command += [f"--output_file=./records/{output}", "--dupe_factor=1"]
   command += ["--input_format=paragraphs", "--deduplicate", *flags]
   return subprocess.Popen(
@@ -57,7 +51,7 @@ def _check(process, folder, output):
   """Checks that only complete files are left, equal to the local records."""
   _, log = process.communicate()
   assert process.returncode == 0, log
-  paths = _outputs(folder, output)
+  paths = sorted((folder / "records").glob(f"{output}*"))
   assert len(paths) > 5
   assert all("-of-" in path.name for path in paths)
   records = b"".join(path.read_bytes() for path in paths)
@@ -84,22 +78,17 @@ def _processes(folder, *commands):
     yield pids
 
 
-def _free_ports(number):
-  with contextlib.ExitStack() as stack:
-    sockets = [
-      stack.enter_context(socket.create_server(("localhost", 0)))
-      for _ in range(number)
-    ]
-    return [each.getsockname()[1] for each in sockets]
+def _free_port():
+  with socket.create_server(("localhost", 0)) as server:
+    return server.getsockname()[1]
 
 
-def _wait_for(ports):
-  for port in ports:
-    for _ in range(600):
-      with socket.socket() as probe:
-        if not probe.connect_ex(("localhost", port)):
-          break
-      time.sleep(0.1)
+def _wait_for(port):
+  for _ in range(600):
+    with socket.socket() as probe:
+      if not probe.connect_ex(("localhost", port)):
+        return
+    time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -108,7 +97,7 @@ def _portable(folder):
 
   Yields the options for Beam and the process id of the worker pool.
   """
-  jobs, workers = _free_ports(2)
+  jobs, workers = _free_port(), _free_port()
   portability = "apache_beam.runners.portability.local_job_service_main"
   pool = "apache_beam.runners.worker.worker_pool_main"
   options = (
@@ -118,7 +107,8 @@ def _portable(folder):
   with _processes(
     folder, f"{portability} --port={jobs}", f"{pool} --service_port={workers}"
   ) as pids:
-    _wait_for((jobs, workers))
+    _wait_for(jobs)
+    _wait_for(workers)
     yield options, pids[1]
 
 
@@ -129,14 +119,14 @@ def _dask(folder):
   Yields the options for Beam and the process id of the workers' parent.
   """
   pytest.importorskip("distributed", reason=REMEDY)
-  [port] = _free_ports(1)
+  port = _free_port()
   address = f"tcp://localhost:{port}"
   with _processes(
     folder,
     f"dask scheduler --host=localhost --port={port} --no-dashboard",
     f"dask worker {address} --nworkers=2 --nthreads=1 --no-dashboard",
   ) as pids:
-    _wait_for([port])
+    _wait_for(port)
     options = f"--dask_client_address={address} --dask_npartitions=8"
     yield options, pids[1]
 
@@ -158,7 +148,7 @@ def test_a_killed_portable_worker_fails_the_pipeline(folder, tmp_path):
     _, log = process.communicate()
     assert process.returncode == 1
     assert "the pipeline failed" in log
-    assert not _outputs(folder, "portable")
+    assert not [*(folder / "records").glob("portable*")]
     process = _by_engine(folder, "portable", "PortableRunner", options)
     _check(process, folder, "portable")
 

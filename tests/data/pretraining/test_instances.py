@@ -6,7 +6,7 @@ from data.features import Masking, MaskPolicy
 from data.pretraining import instances
 from data.pretraining.instances import InstanceConfig
 from data.tokenization import FullTokenizer
-from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
+from tests.data.pretraining.corpus import VOCAB_FILE
 
 # Probabilities in the rows of table 8 of the paper.
 MASK_POLICIES = [
@@ -18,14 +18,6 @@ MASK_POLICIES = [
 @pytest.fixture(scope="module")
 def tokenizer():
   return FullTokenizer(VOCAB_FILE)
-
-
-def test_a_corpus_of_a_single_document_gives_records(tokenizer):
-  settings = InstanceConfig(16, Masking(3), dupe_factor=1)
-  config = instances.BuildConfig(tokenizer, settings, 1)
-  builder = instances.RecordBuilder(config)
-  documents = [[[2000, 2001], [2002], [2003] * 9]]
-  assert builder.records(documents, Random(1), SILENT())
 
 
 @pytest.mark.parametrize("size", [*range(0, 20), 63, 64, 65, 127, 128, 1000])

@@ -117,26 +117,6 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
 # --- Files in shards: each format, and each document once --------------------
 
 
-def _save(folder, documents):
-  """Writes the same documents in every format; yields formats and paths."""
-  lines = as_text(documents)
-  prose = "".join(" ".join([*d, "\n\n"]) for d in documents)
-  rows = [{"id": i, "text": " ".join(d)} for i, d in enumerate(documents)]
-  rows = "".join(f"{json.dumps(row)}\n" for row in rows)
-  json_lines = TextFormat("documents", "text")
-  for name, text_format, text in (
-    ("lines", TextFormat(), lines),
-    ("lines.gz", TextFormat(), lines),
-    ("paragraphs", TextFormat("paragraphs"), prose),
-    ("rows.jsonl", json_lines, rows),
-    ("rows.jsonl.gz", json_lines, rows),
-  ):
-    opened = gzip.open if name.endswith("gz") else open
-    with opened(folder / name, "wt") as file:
-      file.write(text)
-    yield text_format, str(folder / name)
-
-
 @pytest.fixture
 def split(monkeypatch):
   """Returns a function that divides files into shards of a given size."""
@@ -149,17 +129,23 @@ def split(monkeypatch):
   return split
 
 
-def _lines(corpus, text_format):
-  return [line for shard in corpus for line in shard.lines(text_format) if line]
-
-
 def test_the_sentences_do_not_depend_on_the_format_of_the_file(tmp_path, split):
   documents = random_documents(60)
   expected = [line for document in documents for line in document]
-  for text_format, path in _save(tmp_path, documents):
-    corpus = split([path], 2000, text_format)
-    assert (len(corpus) > 3) == (not path.endswith("gz")), path
-    assert _lines(corpus, text_format) == expected, path
+  texts = [" ".join(document) for document in documents]
+  rows = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+  json_lines = TextFormat("documents", "text")
+  for name, text_format, content in (
+    ("lines", TextFormat(), as_text(documents).encode()),
+    ("paragraphs", TextFormat("paragraphs"), "\n\n".join(texts).encode()),
+    ("rows.jsonl", json_lines, rows),
+    ("rows.jsonl.gz", json_lines, gzip.compress(rows)),
+  ):
+    (tmp_path / name).write_bytes(content)
+    corpus = split([str(tmp_path / name)], 2000, text_format)
+    assert (len(corpus) > 3) == (not name.endswith("gz")), name
+    lines = (line for shard in corpus for line in shard.lines(text_format))
+    assert [*filter(None, lines)] == expected, name
 
 
 @pytest.mark.parametrize(
@@ -194,20 +180,9 @@ def test_a_file_of_more_than_one_and_a_half_shards_is_divided(tmp_path, split):
 
 
 def test_a_file_that_is_a_document_is_not_divided(tmp_path, split):
-  paths = [str(tmp_path / f"{number} ü.txt") for number in range(9)]
-  for number, path in enumerate(paths, 1):
-    Path(path).write_text("Owls hunt at night.\n\n" * number)
-  corpus = split(paths, 60, TextFormat("documents"))
-  assert all(span.end is None for shard in corpus for span in shard.spans)
-  assert [span.path for shard in corpus for span in shard.spans] == paths
-  assert len(corpus) > 5
-
-
-def test_large_documents_cause_a_warning(tmp_path, monkeypatch, caplog, split):
-  monkeypatch.setattr(documents, "_LARGE_SPAN", 4000)
-  (tmp_path / "one.txt").write_text("a\n" * 5000)
-  split([str(tmp_path / "one.txt")], 1000)
-  assert "one.txt: 0 MB without a blank line" in caplog.text
+  (tmp_path / "book").write_text("Owls hunt at night.\n\n" * 9)
+  [shard] = split([str(tmp_path / "book")], 60, TextFormat("documents"))
+  assert str(shard) == f"{tmp_path}/book"
 
 
 def test_shards_hold_every_document_once(tmp_path, split):

@@ -60,7 +60,10 @@ def test_json_lines_are_read(tmp_path):
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,x\n", "line 2: the label is 'x'"),
     (f'{LINE}\n{LINE[:-1]}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
-    (LINE.replace("1}", "null}"), "line 1: 'label' is null"),
+    (
+      LINE.replace("1}", "null}"),
+      "line 1 .null counts as missing.: no column 'label'",
+    ),
   ],
 )
 def test_errors_name_an_unreadable_row_or_a_missing_column(
@@ -81,7 +84,9 @@ def test_the_table_of_a_spreadsheet_is_read(tmp_path, caplog):
   ]
   # No warning names sent2, which is often empty.
   for name in ("sent1", "ending0"):
-    assert f"1 of 2 texts in '{name}' are blank (lines 3)" in caplog.text
+    assert (
+      f"1 of 2 texts in '{name}' are blank (the first: line 3)" in caplog.text
+    )
   assert "'sent2'" not in caplog.text
 
 

@@ -43,7 +43,7 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   for needs_tags in (True, False):
     result = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags)
     assert [s.tags for s in result] == [["B-PET", "O"], ["O", "O", *TAGS[1:]]]
-  labels.save_if_missing(TAGS, folder)
+  labels.save(TAGS, folder)
   # A prediction ignores a training file that has changed.
   assert _tags(_write(tmp_path, "Rex S-DOG\n"), COLUMNS, folder) == TAGS
 
