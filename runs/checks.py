@@ -216,7 +216,7 @@ def check_head(settings: FineTuning, name: str) -> None:
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
     return
-  trained = checkpoint_files.flag_of(start, name)
+  trained = checkpoint_files.run_of(start)["flags"].get(name)
   remedy = (
     "give the value of the training, or train a fresh head with --new_head in "
     "another --output_dir"

@@ -23,7 +23,7 @@ from serving import export as exports
 from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
-from storage import record_scan
+from storage import files, record_scan
 from training import (
   checkpoint_files,
   loop,
@@ -100,7 +100,8 @@ class Run(Generic[T_co]):
     step = self._train_step(model, objective, steps, compiled)
     is_chief, data = processes.is_chief(), {}
     if is_chief:
-      data = run_json.fingerprints(source.files)
+      marks = files.in_threads(run_json.fingerprint, source.files)
+      data = dict(zip(source.files, marks, strict=True))
       data |= {"the examples": examples} if examples else {}
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
@@ -225,13 +226,15 @@ def load(
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
-      Checkpoints(run_folder.best_folder(folder)).load(member, None)
+      Checkpoints(os.path.join(folder, checkpoint_files.BEST)).load(
+        member, None
+      )
       for member, folder in zip(model.members, folders, strict=True)
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
   prefix = checkpoint_files.choose_checkpoint(output_dir, keeps_best)
-  best = run_folder.best_folder(output_dir)
+  best = os.path.join(output_dir, checkpoint_files.BEST)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
   return checkpoints.load(model, settings.init_checkpoint)

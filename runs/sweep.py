@@ -16,7 +16,7 @@ from data import labels
 from runs import model_files, training_program
 from runs.task_settings import FineTuning
 from storage import files
-from training import processes, run_folder, run_json
+from training import checkpoint_files, processes, run_folder, run_json
 
 T = TypeVar("T", bound=FineTuning)
 
@@ -92,7 +92,8 @@ def _copy_best(source, target, ensemble):
     path = os.path.join(source, name)
     if files.exists(path):
       files.copy(path, os.path.join(target, name))
-  best, copied = map(run_folder.best_folder, (source, target))
+  best = os.path.join(source, checkpoint_files.BEST)
+  copied = os.path.join(target, checkpoint_files.BEST)
   files.remove_folder(copied)  # an earlier sweep left it
   files.make_folder(copied)
   for name in files.list_folder(best):

@@ -64,7 +64,6 @@ def locked(folder: str) -> Iterator[None]:
   removes the lock file, and a folder that is new and empty. Raises ValueError
   if another process holds the lock.
   """
-  checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return

@@ -146,8 +146,6 @@ def expand(patterns: str) -> list[str]:
   Files are in the order of the patterns, and sorted within each pattern. Raises
   FileNotFoundError for a pattern without a match, which the original ignores.
   """
-  if os.path.exists(patterns):  # a name may contain commas
-    return [patterns]
   names = [name for part in patterns.split(",") if (name := part.strip())]
   matches = {name: glob_files(name) for name in names}
   missing = [name for name, paths in matches.items() if not paths]

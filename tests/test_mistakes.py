@@ -48,7 +48,6 @@ FLAGS = {
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
-run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | --data_dir=nowhere is not a folder
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
@@ -171,7 +170,7 @@ create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
 create_pretraining_data | runner=DirectRunner num_workers=2 | --num_workers and --runner exclude each other
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
-create_pretraining_data | text_field=text | text, line 1: not a JSON object
+create_pretraining_data | text_field=text | text, line 1 is not a JSON object
 split_sentences | input_file=gone | gone
 split_sentences | output_file=ner | --overwrite
 split_sentences | input_file=blank | holds no text

@@ -92,7 +92,7 @@ def test_two_workers_train_like_one(given, tmp_path):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
   # b.tfrecord has no index. Only the chief worker scans the file.
-  assert ["scanned" in log for log in logs] == [True, False], logs
+  assert ["scanning" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )

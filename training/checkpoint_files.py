@@ -112,10 +112,8 @@ def find_checkpoint(path: str) -> str:
 
   `path` is a prefix ("dir/model.ckpt-10"), a checkpoint's file, a run's folder
   (see `choose_checkpoint`), or a released model's folder with one checkpoint.
-  Raises FileNotFoundError without a checkpoint. Raises ValueError for several
-  checkpoints, or for a path that `check_name` refuses.
+  Raises FileNotFoundError without a checkpoint, and ValueError for several.
   """
-  check_name(path)
   if not files.is_folder(path):
     prefix = re.sub(r"\.(index|data-\d+-of-\d+|meta)$", "", path)
     if files.exists(f"{prefix}.index"):
@@ -144,13 +142,6 @@ def find_checkpoint(path: str) -> str:
   return os.path.join(path, names[0])
 
 
-def check_name(path: str) -> None:
-  """Raises ValueError for a path that TensorFlow would read as a pattern."""
-  if re.search(r"[*?\[\\]", path):
-    text = f"TensorFlow reads no checkpoint from {path}: avoid * ? [ and \\"
-    raise UserError(text)
-
-
 def file_of(path: str, flag: str, *names: str) -> str | None:
   """Finds a file that belongs to a checkpoint; returns the path or None.
 
@@ -175,11 +166,6 @@ def config_of(path: str) -> dict:
     return config
   file = file_of(path, "bert_config_file", "bert_config.json")
   return textfiles.read_json(file) if file else {}
-
-
-def flag_of(path: str, name: str):
-  """Value of a flag in the run that wrote a checkpoint; None if unknown."""
-  return run_of(path)["flags"].get(name)
 
 
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:

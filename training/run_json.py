@@ -7,8 +7,9 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from storage import UserError, files
@@ -74,28 +75,16 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
   """Git commit of this code, or None. A "+" at the end marks changed files."""
-
-  def git(*words):
-    return subprocess.run(
-      ["git", "-C", Path(__file__).parent, *words],
-      capture_output=True,
-      text=True,
-      check=True,
-    ).stdout.strip()
-
+  file = Path(__file__)
+  git = ["git", "-C", file.parent]
+  describe = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
+  run = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
   try:
     # Another project's repository may contain an installed copy.
-    if not git("ls-files", Path(__file__).name):
-      return None
-    is_changed = bool(git("status", "-s", "-uno"))
-    return git("rev-parse", "HEAD") + "+" * is_changed
+    is_ours = run([*git, "ls-files", file.name])
+    return run([*git, *describe]).strip() if is_ours else None
   except (OSError, subprocess.CalledProcessError):
     return None
-
-
-def fingerprints(paths: Iterable[str]) -> dict[str, str]:
-  """Fingerprints by file, which cover only the ends of each file."""
-  return dict(zip(paths, files.in_threads(fingerprint, paths), strict=True))
 
 
 def fingerprint(path: str) -> str:

@@ -89,7 +89,7 @@ def test_blank_lines_separate_paragraphs():
   [
     ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
     ("<doc id=1>\nOre\n", "wiki ends within an article, without </doc>"),
-    ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
+    ('{"text": "Ore."}\n{}\n', "wiki, line 2 has no text as 'text'"),
   ],
 )
 def test_files_that_are_not_articles_are_refused(tmp_path, text, message):
@@ -235,5 +235,6 @@ def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
 ):
   good = '{"text": "a"}\n'
   (tmp_path / "rows.jsonl").write_text(good * 3 + row + "\n")
-  with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
+  message = r"rows\.jsonl, line 4 (is not a JSON object|has no text as 'text';)"
+  with pytest.raises(UserError, match=message):
     _lines(tmp_path / "rows.jsonl", skipped * len(good), field="text")
