@@ -1,9 +1,6 @@
 import os
 import shutil
-import tracemalloc
-from operator import attrgetter
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
 import pytest
@@ -49,15 +46,6 @@ def test_an_index_has_the_offset_of_each_block_of_256_records(paths):
   assert index.offset.tolist() == [*blocks, 0, *blocks]
 
 
-def test_an_index_is_made_without_reading_large_records(tmp_path):
-  path = _write(tmp_path / "large", 5, 3 << 20)
-  tracemalloc.start()
-  assert record_scan.load_index([path]).records == 5
-  _, peak = tracemalloc.get_traced_memory()
-  tracemalloc.stop()
-  assert peak < 4e6
-
-
 def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
@@ -77,33 +65,6 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
   assert scanned[4:] == [paths[1]]
-
-
-@pytest.mark.parametrize(
-  ("step", "read"),
-  [
-    ("files.size", record_scan.load_index),
-    ("files.mtime", record_scan.load_index),
-    ("_scan", record_scan.load_index),
-    ("scan", record_scan.heads),
-    ("read_index", record_scan.heads),
-  ],
-)
-def test_several_files_are_read_at_the_same_time(
-  step, read, tmp_path, monkeypatch
-):
-  paths = [str(tmp_path / name) for name in "ab"]
-  for path in paths:
-    _build(path, 0)
-    os.remove(tfrecord.index_path(path))
-  barrier, function = Barrier(2), attrgetter(step)(record_scan)
-
-  def wait_for_other(path):
-    barrier.wait(timeout=60)  # breaks if no other file is at this step
-    return function(path)
-
-  monkeypatch.setattr(f"storage.record_scan.{step}", wait_for_other)
-  assert read(paths)
 
 
 def test_an_empty_file_has_no_blocks(tmp_path):

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from cli import program
-from storage import files
 from training import checkpoint
 
 FULL = "/dev/full"  # every write fails as on a full disk
@@ -37,16 +36,6 @@ def test_the_message_about_a_full_disk_names_the_checkpoint(
   line = program.describe_full_disk(raised.value)
   assert f"on the disk for {tmp_path}/unfinished-model.ckpt-0.data" in line
   assert not list(tmp_path.iterdir())
-
-
-def test_the_message_about_a_full_disk_names_the_file_that_python_writes(
-  tmp_path,
-):
-  path = str(tmp_path / "out")
-  with pytest.raises(OSError) as raised, files.open_for_writing(path):
-    raise OSError(errno.ENOSPC, "No space left on device")
-  assert f"the disk for {path}: " in program.describe_full_disk(raised.value)
-  assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

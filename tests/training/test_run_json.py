@@ -43,9 +43,11 @@ def test_an_entry_of_run_json_has_all_that_repeating_the_run_needs(tmp_path):
 
 def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   def attention(path):
-    return checkpoint_files.flag_of(str(folder / path), "attention")
+    flags = checkpoint_files.run_of(str(folder / path))["flags"]
+    return flags.get("attention")
 
-  run_json.append(str(folder), {"flags": {"attention": "left_to_right"}})
+  for name in ("shallow", "left_to_right"):  # the last entry counts
+    run_json.append(str(folder), {"flags": {"attention": name}})
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     assert attention(path) == "left_to_right"
   run_json.append(str(folder / "best"), {"flags": {"attention": "shallow"}})
@@ -80,13 +82,6 @@ def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
   assert fingerprint(5_000_000, -(2**20)) != results[0]
 
 
-def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
-  newest = str(folder / "model.ckpt-2")
-  for flags in ({"keep_best": True}, {}):
-    run_json.append(str(folder), {"flags": flags})
-    assert checkpoint_files.run_of(newest)["flags"] == flags
-
-
 def test_a_corrupt_run_json_is_reported(tmp_path):
   (tmp_path / "run.json").write_text("[{")
   with pytest.raises(ValueError, match=r"run\.json is corrupt: restore it"):
@@ -104,7 +99,7 @@ def test_any_score_is_better_than_a_score_of_nan(tmp_path):
   for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):
     best.update(step, {"pearson": value}, model)
   assert _record(tmp_path) == (-0.5, 2, 3)
-  saved = run_folder.Checkpoints(run_folder.best_folder(str(tmp_path)))
+  saved = run_folder.Checkpoints(str(tmp_path / "best"))
   assert saved.load(model, None) == 2
 
 
