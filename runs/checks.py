@@ -232,8 +232,8 @@ def vocabulary_mark(settings: Training, paths: Iterable[str]) -> str | None:
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint
-  marks = files.in_threads(record_scan.vocabulary, paths)
-  mark = next(filter(None, marks), None)
+  indexes = files.in_threads(record_scan.read_index, paths)
+  mark = next((mark for _, mark in indexes if mark), None)
   start = checkpoint(settings)
   if mark or not start:
     return mark

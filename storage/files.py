@@ -132,9 +132,7 @@ def glob_files(pattern: str) -> list[str]:
   if is_remote(pattern):
     paths = _remote("glob", pattern)
   else:
-    paths = glob.glob(pattern, recursive=True)
-  if "**" in pattern:
-    paths = {path for path in paths if os.path.isfile(path)}
+    paths = filter(os.path.isfile, glob.glob(pattern, recursive=True))
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
   return sorted(path for path in paths if not _PARTIAL.match(path))

@@ -61,15 +61,14 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     logging.info("scanning %s, which has no index", path)
     return key, _scan(path)
 
-  unique = dict.fromkeys(paths)
-  loaded = dict(zip(unique, files.in_threads(load, unique), strict=True))
-  foreign = {key: blocks for key, blocks in loaded.values() if key}
+  loaded = files.in_threads(load, paths)
+  foreign = {key: blocks for key, blocks in loaded if key}
   if cache and foreign.keys() - known.keys():
     content = io.BytesIO()  # np.savez seeks; remote files cannot
     np.savez(content, allow_pickle=False, **foreign)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
-  columns = [loaded[path][1] for path in paths]
+  columns = [blocks for _, blocks in loaded]
   counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),

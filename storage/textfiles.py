@@ -35,6 +35,8 @@ _OTHERS = dict.fromkeys(_UTF16, "UTF-16: save it as UTF-8") | {
   b"\x28\xb5\x2f\xfd": "compressed: give it a name that ends with .zst",
   b"PK\3\4": "a workbook (.xlsx) or an archive: save it as CSV UTF-8 or text",
   b"\xd0\xcf\x11\xe0": "a workbook (.xls): save it as CSV UTF-8",
+  b"%PDF": "a PDF: extract its text",
+  b"PAR1": "a Parquet file: write it as .csv or .jsonl",
 }
 
 
@@ -68,7 +70,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         ) from error
       if not position and "\n" not in line:
         yield from line.removesuffix("\r").split("\r")
-      elif line.strip("\r"):  # the file may end with a lone "\r"
+      else:
         yield line.removesuffix("\n").rstrip("\r")
       position += len(raw)
 

@@ -27,7 +27,6 @@ def _lines(path, *args):
     (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
     (b"", []),
     (b"\n", [""]),
-    (b"a\n\r", ["a"]),  # carriage returns after the last line are not a line
     (b"a\r\nb\rc\n\n\r\nd", ["a", "b\rc", "", "", "d"]),
     (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a table cell
     (b"a\nb\rc", ["a", "b\rc"]),
