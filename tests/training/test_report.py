@@ -80,20 +80,6 @@ def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
   assert (last["loss"], last["skipped_steps"]) == ((2 + 10) / (1 + 2), 2 / 5)
 
 
-@pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
-def test_a_reported_mean_does_not_depend_on_how_steps_are_grouped(
-  tmp_path, cuts
-):
-  values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
-  pairs = np.stack([values * weights, weights], 1)
-  log = _begun(tmp_path, 5)
-  for number, end in zip(cuts, np.cumsum(cuts), strict=True):
-    log.add_steps(int(end), number, {"loss": pairs[end - number : end].sum(0)})
-  log.end()
-  [line] = report.read_metrics(str(tmp_path))
-  assert line["loss"] == float(f"{np.average(values, weights=weights):.6g}")
-
-
 def test_the_speed_excludes_compilation_and_evaluation(
   tmp_path, log, monkeypatch
 ):
