@@ -201,6 +201,8 @@ def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
 def line_number(path: str, offset: int) -> int:
   """Number, from 1, of the line that contains byte `offset` of a text."""
   number, unread = 1, offset
+  if not offset:
+    return number  # the file may be a pipe, which cannot be read again
   with open_text(path) as file:
     while unread > 0 and (block := file.read(min(unread, 1 << 20))):
       number += block.count(b"\n")

@@ -109,6 +109,11 @@ def test_a_text_in_json_lines_is_split_into_lines(tmp_path, end, last, escapes):
     assert [*texts] == [LINES, [""], ["a", "b"]]
 
 
+def test_an_error_names_the_line_of_a_pipe():
+  with pytest.raises(UserError, match="pipe, line 2 is not a JSON object"):
+    [*textfiles.json_objects("a pipe", ["{}", "[1]"])]
+
+
 # --- Compressed files ---------------------------------------------------------
 
 
