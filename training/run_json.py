@@ -81,8 +81,8 @@ def commit() -> str | None:
   run = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
   try:
     # Another project's repository may contain an installed copy.
-    is_ours = run([*git, "ls-files", file.name])
-    return run([*git, *describe]).strip() if is_ours else None
+    is_tracked = run([*git, "ls-files", file.name])
+    return run([*git, *describe]).strip() if is_tracked else None
   except (OSError, subprocess.CalledProcessError):
     return None
 
