@@ -253,7 +253,7 @@ def test_masked_records_are_neither_masked_again_nor_mixed_with_unmasked_ones(
 ):
   mixed = [_unmasked(tmp_path, [1]), *paths]
   with pytest.raises(
-    ValueError, match="x: a record has no field masked_lm_positions"
+    ValueError, match="x: masked_lm_positions has 0 values in a record"
   ):
     _input(mixed, tokenizer=_tokenizer(tmp_path))
   with pytest.raises(
