@@ -47,8 +47,8 @@ def check_flags(settings: Settings) -> None:
     settings.check_file("input_file")
   model_files.check(settings, model_files.config(settings))
   settings.tokenizer.check()
-  objective = checkpoint_files.flag_of(settings.init_checkpoint, "objective")
-  model_files.check_objective(objective)
+  trained = checkpoint_files.run_of(settings.init_checkpoint)["flags"]
+  model_files.check_objective(trained.get("objective"))
 
 
 def main(settings: Settings) -> None:

@@ -101,21 +101,14 @@ def versions() -> dict[str, str]:
 
 def commit() -> str | None:
   """Git commit of this code, or None. A "+" at the end marks changed files."""
-
-  def git(*words):
-    return subprocess.run(
-      ["git", "-C", Path(__file__).parent, *words],
-      capture_output=True,
-      text=True,
-      check=True,
-    ).stdout.strip()
-
+  file = Path(__file__)
+  git = ["git", "-C", file.parent]
+  describe = ["describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
+  run = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
   try:
     # Another project's repository may contain an installed copy.
-    if not git("ls-files", Path(__file__).name):
-      return None
-    is_changed = bool(git("status", "-s", "-uno"))
-    return git("rev-parse", "HEAD") + "+" * is_changed
+    is_tracked = run([*git, "ls-files", file.name])
+    return run([*git, *describe]).strip() if is_tracked else None
   except (OSError, subprocess.CalledProcessError):
     return None
 

@@ -213,7 +213,7 @@ def check_head(settings: FineTuning, name: str) -> None:
   start = own or settings.init_checkpoint
   if not start or (not own and settings.do_train and settings.new_head):
     return
-  trained = checkpoint_files.flag_of(start, name)
+  trained = checkpoint_files.run_of(start)["flags"].get(name)
   remedy = (
     "give the value of the training, or train a fresh head with --new_head in "
     "another --output_dir"
@@ -233,8 +233,8 @@ def vocabulary(
   """
   if settings.vocab_file:
     return settings.tokenizer.fingerprint, {}
-  marks = files.in_threads(record_scan.vocabulary, paths)
-  mark = next(filter(None, marks), None)
+  indexes = files.in_threads(record_scan.read_index, paths)
+  mark = next((mark for _, mark in indexes if mark), None)
   if not mark and (start := checkpoint(settings)):
     mark = checkpoint_files.run_of(start).get("vocabulary")
   entry = {"flags": settings.to_dict(), "vocabulary": mark}

@@ -90,8 +90,10 @@ class Run(Generic[T_co]):
     logging.info("XLA %s the step", text)
     steps = num_train_steps, num_warmup_steps
     step = self._train_step(model, objective, steps, compiled)
-    is_chief = processes.is_chief()
-    data = files.fingerprints(source.files) if is_chief else {}
+    is_chief, data = processes.is_chief(), {}
+    if is_chief:
+      marks = files.in_threads(files.fingerprint, source.files)
+      data = dict(zip(source.files, marks, strict=True))
     if own := self.checkpoints.newest_readable():
       model_files.warn_if_changed(settings, own, data)
     if processes.has_others() and is_chief:
@@ -225,13 +227,15 @@ def load(
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
     steps = [
-      Checkpoints(run_folder.best_folder(folder)).load(member, None)
+      Checkpoints(os.path.join(folder, checkpoint_files.BEST)).load(
+        member, None
+      )
       for member, folder in zip(members, folders, strict=True)
     ]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
   prefix = checkpoint_files.choose_checkpoint(output_dir, keeps_best)
-  best = run_folder.best_folder(output_dir)
+  best = os.path.join(output_dir, checkpoint_files.BEST)
   if prefix and os.path.dirname(prefix) == best:
     checkpoints = Checkpoints(best)
   return checkpoints.load(model, settings.init_checkpoint)

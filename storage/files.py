@@ -108,11 +108,6 @@ def mtime(path: str) -> int:
   return os.stat(path).st_mtime_ns
 
 
-def fingerprints(paths: Iterable[str]) -> dict[str, str]:
-  """Fingerprints by file, which cover only the ends of each file."""
-  return dict(zip(paths, in_threads(fingerprint, paths), strict=True))
-
-
 def fingerprint(path: str) -> str:
   """A file's size, and the SHA-256 of the first and the last megabyte."""
   length = size(path)
@@ -150,9 +145,7 @@ def glob_files(pattern: str) -> list[str]:
   if is_remote(pattern):
     paths = _remote("glob", pattern)
   else:
-    paths = glob.glob(pattern, recursive=True)
-  if "**" in pattern:
-    paths = {path for path in paths if os.path.isfile(path)}
+    paths = filter(os.path.isfile, glob.glob(pattern, recursive=True))
   if not os.path.basename(pattern).startswith("."):
     paths = [p for p in paths if not os.path.basename(p).startswith(".")]
   return sorted(path for path in paths if not _PARTIAL.match(path))
@@ -164,8 +157,6 @@ def expand(patterns: str) -> list[str]:
   Files are in the order of the patterns, and sorted within each pattern. Raises
   FileNotFoundError for a pattern without a match, which the original ignores.
   """
-  if os.path.exists(patterns):  # a name may contain commas
-    return [patterns]
   names = [name for part in patterns.split(",") if (name := part.strip())]
   matches = {name: glob_files(name) for name in names}
   missing = [name for name, paths in matches.items() if not paths]

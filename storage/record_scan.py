@@ -52,26 +52,23 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
   def load(path):
     """Returns a file's key in the cache, or None, and its blocks."""
-    blocks, _ = _read_index(path)
+    blocks, _ = read_index(path)
     if blocks is not None:
       return None, blocks
     key = f"{path!a} {files.size(path)} {files.mtime(path)}"
-    return key, known[key] if key in known else _scan(path)
+    if key in known:
+      return key, known[key]
+    logging.info("scanning %s, which has no index", path)
+    return key, _scan(path)
 
-  unique = dict.fromkeys(paths)
-  loaded = dict(zip(unique, files.in_threads(load, unique), strict=True))
-  foreign = {key: blocks for key, blocks in loaded.values() if key}
-  scanned = [p for p, (key, _) in loaded.items() if key and key not in known]
-  if scanned:
-    names = ", ".join(scanned[:3]) + ", ..." * (len(scanned) > 3)
-    text = "%d of %d files have an index; scanned %s"
-    logging.info(text, len(loaded) - len(scanned), len(loaded), names)
-  if cache and scanned:
+  loaded = files.in_threads(load, paths)
+  foreign = {key: blocks for key, blocks in loaded if key}
+  if cache and foreign.keys() - known.keys():
     content = io.BytesIO()  # np.savez seeks; remote files cannot
     np.savez(content, allow_pickle=False, **foreign)
     with files.open_for_writing(cache) as file:
       file.write(content.getvalue())
-  columns = [loaded[path][1] for path in paths]
+  columns = [blocks for _, blocks in loaded]
   counts = [np.minimum(n - np.arange(0, n, BLOCK), BLOCK) for *_, n in columns]
   return Index(
     tuple(paths),
@@ -81,7 +78,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
   )
 
 
-def _read_index(path) -> tuple[np.ndarray | None, str | None]:
+def read_index(path: str) -> tuple[np.ndarray | None, str | None]:
   """Reads an index: the result of `_scan`, and the vocabulary's fingerprint.
 
   Returns (None, None) for a missing index, or the index of an older file.
@@ -95,11 +92,6 @@ def _read_index(path) -> tuple[np.ndarray | None, str | None]:
   except Exception:  # no file, or corrupt: NumPy and json raise many types
     pass
   return None, None
-
-
-def vocabulary(path: str) -> str | None:
-  """Fingerprint of the vocabulary in a file's index; None if unknown."""
-  return _read_index(path)[1]
 
 
 def _scan(path) -> np.ndarray:
@@ -180,21 +172,19 @@ class Head(NamedTuple):
 
 def heads(paths: Iterable[str]) -> list[Head]:
   """Reads the heads of files."""
-  return files.in_threads(
-    lambda path: Head(path, first_record(path), vocabulary(path)), paths
-  )
+  return files.in_threads(_head, paths)
 
 
-def first_record(path: str) -> dict[str, list] | None:
-  """Parses the first intact record; None if the file is empty."""
+def _head(path) -> Head:
+  _, vocabulary = read_index(path)
   error = None
   for record in scan(path):
     with suppress(ValueError):
       if record.data is not None:
-        return tfrecord.parse_example(record.data)
+        return Head(path, tfrecord.parse_example(record.data), vocabulary)
     error = error or record.error or _NO_EXAMPLE
   if not error:
-    return None
+    return Head(path, None, vocabulary)
   raise UserError(
     f"{path} is not a file of records (the first: {error}); expected a "
     "TFRecord file of tf.train.Examples, as the programs here write them"
@@ -262,10 +252,9 @@ def drop_corrupt(
     for error in by_path[path]:
       logging.warning("left out: %s", error)
     # Files in different folders may have the same name.
-    state = f"{files.absolute(path)} {files.size(path)} {files.mtime(path)}"
-    key = zlib.crc32(state.encode())
+    key = zlib.crc32(files.absolute(path).encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
-    if not files.exists(copies[path]):
-      with tfrecord.create(copies[path], vocabulary(path)) as file:
-        file.write(record.data for record in scan(path, schema) if record.data)
+    _, vocabulary = read_index(path)
+    with tfrecord.create(copies[path], vocabulary) as file:
+      file.write(record.data for record in scan(path, schema) if record.data)
   return copies

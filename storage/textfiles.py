@@ -70,7 +70,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         ) from error
       if not position and "\n" not in line:
         yield from line.removesuffix("\r").split("\r")
-      elif line.strip("\r"):  # the file may end with a lone "\r"
+      else:
         yield line.removesuffix("\n").rstrip("\r")
       position += len(raw)
 
@@ -145,10 +145,14 @@ def read_json(path: str) -> dict:
 
 
 def json_objects(
-  path: str, lines: Iterable[str] | None = None
+  path: str, lines: Iterable[str], start: int = 0
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-  """Yields the number and the object of each JSON line in `lines` or `path`."""
-  for number, line in enumerate(lines or text_lines(path), 1):
+  """Yields the number, from 1, and the object of each JSON line.
+
+  `lines` begin at byte `start` of the file.
+  """
+  for number, line in enumerate(lines, 1):
+    line = line.removeprefix("\ufeff")  # a byte order mark
     if not line.strip():
       continue
     try:
@@ -157,8 +161,8 @@ def json_objects(
         raise TypeError(f"it is {line[:40]!r}")
     except (ValueError, TypeError, RecursionError) as error:
       raise UserError(
-        f"{path}, line {number} is not a JSON object ({error}); `jq -c .[]` "
-        "writes the lines of an array"
+        f"{path}, line {line_number(path, start) + number - 1} is not a JSON "
+        f"object ({error}); `jq -c .[]` writes the lines of an array"
       ) from error
     yield number, values
 
@@ -168,27 +172,18 @@ def json_texts(
   field: str,
   lines: Iterable[str],
   start: int = 0,
-  remedy: str | None = None,
 ) -> Iterator[list[str]]:
   """Yields the lines of each text, which is the `field` of a JSON line.
 
   `lines` begin at byte `start` of the file.
   """
-  for number, line in enumerate(lines):
-    line = line.removeprefix("\ufeff")  # a byte order mark
-    if not line.strip():
-      continue
-    try:
-      value = parse_json(line)
-      text = value[field] if isinstance(value, dict) else None
-      if not isinstance(text, str):
-        raise TypeError(f"it is {json.dumps(value)[:40]}")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+  for number, values in json_objects(path, lines, start):
+    text = values.get(field)
+    if not isinstance(text, str):
       raise UserError(
-        f"{path}, line {line_number(path, start) + number}: not a JSON "
-        f"object with a text as {field!r} ({error}); "
-        f"{remedy or setting('text_field') + ' names the field'}"
-      ) from error
+        f"{path}, line {line_number(path, start) + number - 1} has no text as "
+        f"{field!r}; {setting('text_field')} names the field"
+      )
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -206,6 +201,8 @@ def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
 def line_number(path: str, offset: int) -> int:
   """Number, from 1, of the line that contains byte `offset` of a text."""
   number, unread = 1, offset
+  if not offset:
+    return number  # the file may be a pipe, which cannot be read again
   with open_text(path) as file:
     while unread > 0 and (block := file.read(min(unread, 1 << 20))):
       number += block.count(b"\n")

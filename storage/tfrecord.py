@@ -73,13 +73,12 @@ _MESSAGES = {
 
 
 @cache
-def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
-  """Classes of _MESSAGES, and the exception for bytes that do not parse."""
+def _message_classes() -> dict[str, Any]:
+  """Classes of _MESSAGES by name."""
   # Programs show their help sooner without this import.
   from google.protobuf import (  # noqa: PLC0415
     descriptor_pb2,
     descriptor_pool,
-    message,
     message_factory,
   )
 
@@ -98,22 +97,21 @@ def _message_classes() -> tuple[dict[str, Any], type[Exception]]:
   # Not the default pool, where TensorFlow defines the same names.
   pool = descriptor_pool.DescriptorPool()
   pool.Add(file)
-  classes = message_factory.GetMessageClassesForFiles(["messages"], pool)
-  return classes, message.DecodeError
+  return message_factory.GetMessageClassesForFiles(["messages"], pool)
 
 
 def message(kind: str) -> Any:
   """Makes an empty message of _MESSAGES."""
-  classes, _ = _message_classes()
-  return classes[kind]()
+  return _message_classes()[kind]()
 
 
 def parse(kind: str, data: bytes) -> Any:
   """Parses bytes as a message of _MESSAGES; ValueError if they do not parse."""
-  classes, decode_error = _message_classes()
+  from google.protobuf.message import DecodeError  # noqa: PLC0415, as above
+
   try:
-    return classes[kind].FromString(data)
-  except decode_error as error:
+    return _message_classes()[kind].FromString(data)
+  except DecodeError as error:
     raise ValueError(f"it is not a {kind}") from error
 
 

@@ -48,7 +48,6 @@ FLAGS = {
 MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
-run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or test
 run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
@@ -76,6 +75,7 @@ run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is no
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
+run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
 run_ner | do_train -train_file | needs --train_file
 run_ner | do_train -dev_file keep_best | needs --dev_file
@@ -159,7 +159,7 @@ create_pretraining_data | output_file=ner | ner exists already
 create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
-create_pretraining_data | text_field=text | text, line 1: not a JSON object
+create_pretraining_data | text_field=text | text, line 1 is not a JSON object
 split_sentences | input_file=gone | gone
 split_sentences | output_file=ner | --overwrite
 split_sentences | input_file=blank | holds no text

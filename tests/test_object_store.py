@@ -47,30 +47,27 @@ def _get(path):
     return file.read()
 
 
-WORKERS = {"num_workers": 2}
-BEAM_OPTIONS = "--direct_num_workers=2 --direct_running_mode=multi_processing"
-BEAM = {"runner": "DirectRunner", "pipeline_options": BEAM_OPTIONS}
+def _create_data(text, vocab_file, output_file):
+  _run(
+    "create_pretraining_data",
+    input_file=text,
+    vocab_file=vocab_file,
+    output_file=output_file,
+    dupe_factor=1,
+    max_seq_length=64,
+    num_workers=2,
+  )
 
 
-def _create_data(text, vocab_file, output_file, **flags):
-  flags |= {"input_file": text, "vocab_file": vocab_file, "dupe_factor": 1}
-  flags |= {"output_file": output_file, "max_seq_length": 64}
-  _run("create_pretraining_data", **flags)
-
-
-@pytest.mark.parametrize("workers", [WORKERS, BEAM], ids=["workers", "Beam"])
-def test_records_in_an_object_store_equal_records_on_disk(workers, tmp_path):
-  if workers is BEAM:
-    pytest.importorskip("apache_beam")
+def test_records_in_an_object_store_equal_records_on_disk(tmp_path):
   text = random_text(9000).encode()
   assert len(text) > 2 << 20  # several shards
   (tmp_path / "text").write_bytes(text)
-  _create_data(tmp_path / "text", VOCAB_FILE, tmp_path / "records", **WORKERS)
-  name = "-".join(workers)
-  folder = f"{BUCKET}/{name}"
-  remote_text = _put(f"{name}/text", text)
-  vocab_file = _put(f"{name}/vocab", VOCAB_FILE.read_bytes())
-  _create_data(remote_text, vocab_file, f"{folder}/records", **workers)
+  _create_data(tmp_path / "text", VOCAB_FILE, tmp_path / "records")
+  folder = f"{BUCKET}/data"
+  remote_text = _put("data/text", text)
+  vocab_file = _put("data/vocab", VOCAB_FILE.read_bytes())
+  _create_data(remote_text, vocab_file, f"{folder}/records")
   paths = files.glob_files(f"{folder}/records*")
   assert len(paths) + 2 == len(files.list_folder(folder))  # 2: text, vocab
   records = b"".join(map(_get, paths))

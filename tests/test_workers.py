@@ -92,7 +92,7 @@ def test_two_workers_train_like_one(given, tmp_path):
     assert worker.returncode == 0, log
     assert "WARNING" not in log
   # b.tfrecord has no index. Only the chief worker scans the file.
-  assert ["scanned" in log for log in logs] == [True, False], logs
+  assert ["scanning" in log for log in logs] == [True, False], logs
   shared.assert_same_checkpoint(
     tmp_path / "two", tmp_path / "one", toy.WITHOUT_EFFECT, atol=1e-5
   )
@@ -106,42 +106,6 @@ def test_two_workers_train_like_one(given, tmp_path):
   first, second = (_losses(tmp_path / name) for name in ("one", "two"))
   assert len(first) == STEPS
   np.testing.assert_allclose(second, first, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_both_workers_save_and_end_if_one_worker_is_stopped(given, tmp_path):
-  flags = given | {"num_train_steps": 100_000, "save_checkpoints_steps": 50_000}
-  flags |= {"iterations_per_loop": 20, "output_dir": tmp_path}
-  first, second = _workers(flags)
-  while not list(tmp_path.glob("events*")):
-    assert first.poll() is None, first.stderr.read()
-    time.sleep(0.2)
-  time.sleep(10.0)  # time to train
-  second.send_signal(signal.SIGTERM)  # the worker that does not write
-  logs = [worker.communicate(timeout=900)[1] for worker in (first, second)]
-  done = int(checkpoint_files.find_checkpoint(str(tmp_path)).rpartition("-")[2])
-  assert 0 < done < 100_000
-  for worker, log in zip((first, second), logs, strict=True):
-    assert worker.returncode == 143, log  # so a supervisor starts it again
-    assert f"the same command resumes from step {done}" in log
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_lost_in_an_evaluation_is_reported_in_one_line(
-  given, tmp_path
-):
-  flags = given | {"eval_steps": 1, "max_eval_steps": 100_000}
-  first, second = _workers(flags | {"output_dir": tmp_path})
-  for line in second.stderr:
-    if "evaluation at step 1" in line:
-      break
-  time.sleep(4.0)  # time to evaluate
-  second.kill()
-  _, log = first.communicate(timeout=900)
-  second.communicate()
-  assert first.returncode == 1, log
-  assert "another worker cannot be reached any more" in log.splitlines()[-1]
-  assert "Traceback" not in log
 
 
 @pytest.mark.slow

@@ -209,11 +209,6 @@ def config_of(path: str) -> dict:
   return textfiles.read_json(file) if file else {}
 
 
-def flag_of(path: str, name: str):
-  """Value of a flag in the run that wrote a checkpoint; None if unknown."""
-  return run_of(path)["flags"].get(name)
-
-
 def shapes(prefix: str) -> dict[str, tuple[int, ...]]:
   """Reads the shapes of a checkpoint's tensors by name; {} if unreadable.
 

@@ -197,14 +197,12 @@ def draw_metrics(folder: str) -> str | None:
   for number, (title, curves) in enumerate(panels.items(), 1):
     ax = figure.add_subplot(rows, 2, number)
     for name, points in curves.items():
-      marker = "." if len(points) < 30 else ""
       label = "training" if name == title else "evaluation"
-      ax.plot(*zip(*points, strict=True), marker=marker, label=label)
+      ax.plot(*zip(*points, strict=True), marker=".", label=label)
     ax.set_title(title, fontsize=9)
     ax.set_xlabel("step", fontsize=8)
     ax.grid(alpha=0.3)
-    if [*curves] != [title]:
-      ax.legend(fontsize=8)
+    ax.legend(fontsize=8)
   path = os.path.join(folder, "training.png")
   with files.open_for_writing(path) as file:
     figure.savefig(file, format="png", dpi=110)

@@ -46,8 +46,6 @@ class Checkpoints:
       except checkpoint.CorruptCheckpoint as error:
         logging.warning("%s", error)
         continue
-      if prefix != newest:
-        logging.warning("going back to %s", prefix)
       self._readable[newest] = prefix
       return prefix
     raise checkpoint.CorruptCheckpoint(
@@ -177,17 +175,12 @@ def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
-def best_folder(output_dir: str) -> str:
-  """Folder of the best checkpoint of a run or a sweep."""
-  return os.path.join(output_dir, checkpoint_files.BEST)
-
-
 def read_best(output_dir: str) -> dict:
   """Reads best.json: `metric`, `value`, `step`, and `evaluated`.
 
   `evaluated` is the step of the last evaluation.
   """
-  path = os.path.join(best_folder(output_dir), _BEST)
+  path = os.path.join(output_dir, checkpoint_files.BEST, _BEST)
   return textfiles.read_json(path) if files.exists(path) else {}
 
 
@@ -202,12 +195,13 @@ class BestCheckpoint:
   def __init__(self, output_dir: str, metric: str, patience: int = 0):
     self.metric = metric
     self.patience = patience
-    self._checkpoints = Checkpoints(best_folder(output_dir), keep=1)
+    folder = os.path.join(output_dir, checkpoint_files.BEST)
+    self._checkpoints = Checkpoints(folder, keep=1)
     self._record = read_best(output_dir)
     if self._record and not checkpoint_files.latest_checkpoint(output_dir):
       raise UserError(
-        f"{best_folder(output_dir)} is of another training or sweep: remove "
-        f"it, or name another {setting('output_dir')}"
+        f"{folder} is of another training or sweep: remove it, or name another "
+        f"{setting('output_dir')}"
       )
 
   @property

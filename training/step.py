@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, number_of, setting
+from storage import UserError, setting
 from training import checkpoint, optimization
 
 
@@ -43,8 +43,7 @@ def corrupt_record_errors(source) -> Iterator[None]:
   try:
     yield
   except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-    number = number_of(len(source.files), "file")
-    logging.info("searching %s for a corrupt record", number)
+    logging.info("searching the files for a corrupt record")
     if message := source.first_corrupt():
       raise UserError(message) from None
     raise

@@ -41,8 +41,7 @@ def _articles(path) -> Iterator[list[str]]:
   first = next(lines, "")
   lines = chain([first], lines)
   if first.lstrip("\ufeff").startswith("{"):
-    remedy = "see WikiExtractor"
-    yield from textfiles.json_texts(path, "text", lines, remedy=remedy)
+    yield from textfiles.json_texts(path, "text", lines)
     return
   article: list[str] | None = None
   for number, line in enumerate(lines, 1):

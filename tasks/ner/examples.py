@@ -61,7 +61,7 @@ def read_sentences(
 
 def _read_json(path, columns) -> Iterator[Sentence]:
   kinds = _KEYS[: len(columns)]
-  for line, values in textfiles.json_objects(path):
+  for line, values in textfiles.json_objects(path, textfiles.text_lines(path)):
     where = f"{path}, line {line}"
     words, *tags = (_texts(values, keys, where) for keys in kinds)
     if tags and len(tags[0]) != len(words):

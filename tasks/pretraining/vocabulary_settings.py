@@ -85,7 +85,7 @@ class VocabularySettings(Corpus, Sampling, Extension):
       vocab_file=self.needed("extend"),
       do_lower_case=self.do_lower_case,
       init_checkpoint=start,
-      attention=checkpoint_files.flag_of(start, "attention"),
+      attention=checkpoint_files.run_of(start)["flags"].get("attention"),
     )
     model_files.check(model, model_files.config(model))
     model.tokenizer.check()

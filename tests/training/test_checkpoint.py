@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -123,14 +122,6 @@ def test_a_pooler_is_required_only_if_the_model_reads_it(kind, tmp_path, log):
   checkpoint.restore_strict(model, str(tmp_path))
   number = len(values if is_read else saved)
   assert f"restored {len(saved)} of {number} variables" in log.text
-
-
-def test_the_message_about_a_wrong_shape_has_both_shapes(tmp_path):
-  model = models.classifier(toy.config(), 3)
-  prefix = _saved(tmp_path, output_weights=tf.Variable(tf.zeros([2, 8])))
-  message = rf"output_weights has shape \[2, 8\] in .*{prefix} but \[3, 8\] in"
-  with pytest.raises(ValueError, match=message):
-    checkpoint.restore(model, prefix)
 
 
 BETA = "bert/embeddings/LayerNorm/beta"
@@ -372,7 +363,19 @@ def test_a_run_resumes_from_the_checkpoint_before_a_corrupt_one(
   Checkpoints(str(tmp_path)).resume(fresh, None)
   toy.assert_same_state(fresh, step)
   assert "model.ckpt-3 cannot be read" in log.text
-  assert f"going back to {tmp_path}/model.ckpt-2" in log.text
+
+
+def test_a_checkpoint_is_verified_only_once(tmp_path, monkeypatch):
+  first, read = _saved(tmp_path, 1), []
+  monkeypatch.setattr(
+    checkpoint.Reader, "verify", lambda reader: read.append(reader.prefix)
+  )
+  checkpoints = Checkpoints(str(tmp_path))
+  for _ in range(2):
+    assert checkpoints.newest_readable() == first
+  second = checkpoints.save(2, {"a": tf.Variable(1.0)})
+  assert checkpoints.newest_readable() == second
+  assert read == [first]
 
 
 def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
@@ -380,18 +383,6 @@ def test_a_folder_of_unreadable_checkpoints_is_refused(tmp_path):
   (tmp_path / "model.ckpt-3.data-00000-of-00001").write_bytes(b"")
   with pytest.raises(ValueError, match=r"no checkpoint in .* can be read"):
     Checkpoints(str(tmp_path)).newest_readable()
-
-
-def test_a_full_disk_leaves_the_last_checkpoint_unchanged(tmp_path):
-  first, limits = _saved(tmp_path, 1), resource.getrlimit(resource.RLIMIT_FSIZE)
-  resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-  try:
-    with pytest.raises(OSError, match=r"model\.ckpt-2 cannot be written"):
-      _saved(tmp_path, 2, large=tf.zeros([10_000]))
-  finally:
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-  assert not list(tmp_path.glob("unfinished*"))
-  assert Checkpoints(str(tmp_path)).newest_readable() == first
 
 
 def test_equal_seeds_give_equal_random_numbers(tmp_path):

@@ -91,6 +91,34 @@ def test_predict_passes_on_the_fields_that_are_not_inputs():
   assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_batches_of_several_lengths_need_few_traces(evaluates):
+  traces = []
+
+  def trace(x):
+    traces.append(x)
+    return tf.cast(x, tf.float32)
+
+  x = keras.Input((None,), dtype="int32", name="x")
+  y = keras.layers.Lambda(trace, output_shape=lambda shape: shape)(x)
+  model = keras.Model({"x": x}, {"y": y})
+  objective = losses.Objective(
+    ("loss",),
+    (),
+    weights=lambda batch: {"loss": tf.ones_like(batch["x"], tf.float32)},
+    losses=lambda outputs, _: {"loss": outputs["y"]},
+  )
+  traces.clear()
+  for length in (3, 5, 8, 2):
+    batches = [{"x": np.ones((2, length), np.int32)}]
+    if evaluates:
+      loop.evaluate(model, objective, batches)
+    else:
+      loop.predict(model, batches)
+  # `evaluate` traces the first length, then any length.
+  assert len(traces) == 1 + evaluates
+
+
 def test_an_evaluation_without_batches_is_refused():
   with pytest.raises(ValueError, match="no batch was read"):
     loop.evaluate(toy.bag(), losses.pretraining(), [])

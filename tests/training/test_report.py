@@ -80,20 +80,6 @@ def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
   assert (last["loss"], last["skipped_steps"]) == ((2 + 10) / (1 + 2), 2 / 5)
 
 
-@pytest.mark.parametrize("cuts", [[5], [1, 4], [2, 2, 1]])
-def test_a_reported_mean_does_not_depend_on_how_steps_are_grouped(
-  tmp_path, cuts
-):
-  values, weights = np.array([1.0, 9.0, 2.0, 4.0, 8.0]), np.arange(1, 6)
-  pairs = np.stack([values * weights, weights], 1)
-  log = _begun(tmp_path, 5)
-  for number, end in zip(cuts, np.cumsum(cuts), strict=True):
-    log.add_steps(int(end), number, {"loss": pairs[end - number : end].sum(0)})
-  log.end()
-  [line] = report.read_metrics(str(tmp_path))
-  assert line["loss"] == float(f"{np.average(values, weights=weights):.6g}")
-
-
 def test_the_speed_excludes_compilation_and_evaluation(
   tmp_path, log, monkeypatch
 ):
@@ -115,6 +101,17 @@ def test_the_speed_excludes_compilation_and_evaluation(
   assert speeds == [(1, 8 / 5), (2, 8 / 2), (6, np.float32(4 * 8 / 3))]
 
 
+def test_a_line_is_logged_every_ten_seconds(tmp_path, monkeypatch):
+  now = [50.0]
+  monkeypatch.setattr(report.time, "monotonic", lambda: now[0])
+  made = _begun(tmp_path, 9)
+  for step, now[0] in enumerate((59.9, 60.0, 69.9, 70.0), 1):
+    made.add_steps(step, 1, {"loss": (1, 1)})
+  made.log()  # nothing new
+  lines = report.read_metrics(str(tmp_path))
+  assert [line["step"] for line in lines] == [2, 4]
+
+
 def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
   assert report.draw_metrics(str(tmp_path)) is None
   report.add_metrics(str(tmp_path), 1, {"loss": 0.5, "rate": 1.0})
@@ -131,25 +128,19 @@ def test_a_panel_shows_the_curves_of_training_and_evaluation(
   note = lambda self, *_, **__: drawn.append(self)  # noqa: E731
   monkeypatch.setattr(figure.Figure, "savefig", note)
   for step, values in (
-    (1, {"loss": 4.0, "rate": 0.5}),
+    (1, {"loss": 4.0}),
     (2, {"eval_loss": 5.0, "eval_f1": 0.25}),
     (3, {"loss": 3.0}),
-    (4, {"eval_loss": 2.0}),
   ):
     report.add_metrics(str(tmp_path), step, values)
   report.draw_metrics(str(tmp_path))
   panels = {}
   for ax in drawn[0].axes:
     curves = {x.get_label(): x.get_xydata().tolist() for x in ax.lines}
-    panels[ax.get_title(), ax.get_legend() is not None] = curves
-  evaluation = [[2, 5.0], [4, 2.0]]
+    panels[ax.get_title()] = curves
   assert panels == {
-    ("loss", True): {
-      "training": [[1, 4.0], [3, 3.0]],
-      "evaluation": evaluation,
-    },
-    ("rate", False): {"training": [[1, 0.5]]},
-    ("f1", True): {"evaluation": [[2, 0.25]]},
+    "loss": {"training": [[1, 4.0], [3, 3.0]], "evaluation": [[2, 5.0]]},
+    "f1": {"evaluation": [[2, 0.25]]},
   }
 
 

@@ -17,11 +17,11 @@ def _folder(tmp_path):
 
 def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   def attention(path):
-    return checkpoint_files.flag_of(str(folder / path), "attention")
+    flags = checkpoint_files.run_of(str(folder / path))["flags"]
+    return flags.get("attention")
 
-  checkpoint_files.append_run(
-    str(folder), {"flags": {"attention": "left_to_right"}}
-  )
+  for name in ("shallow", "left_to_right"):  # the last entry counts
+    checkpoint_files.append_run(str(folder), {"flags": {"attention": name}})
   for path in ("", "model.ckpt-2", "best", "best/model.ckpt-1"):
     assert attention(path) == "left_to_right"
   checkpoint_files.append_run(
@@ -38,13 +38,6 @@ def test_paths_of_a_run_are_relative_to_its_working_directory():
   paths = [checkpoint_files.path_of(entry, name) for name in "abcd"]
   assert paths == ["/run/x/y", "/x/y", "gs://x/y", ""]
   assert checkpoint_files.path_of({"flags": flags}, "a") == "x/y"
-
-
-def test_a_checkpoint_belongs_to_the_last_run_in_its_folder(folder):
-  newest = str(folder / "model.ckpt-2")
-  for flags in ({"keep_best": True}, {}):
-    checkpoint_files.append_run(str(folder), {"flags": flags})
-    assert checkpoint_files.run_of(newest)["flags"] == flags
 
 
 def test_a_corrupt_run_json_is_reported(tmp_path):
@@ -64,7 +57,7 @@ def test_any_score_is_better_than_a_score_of_nan(tmp_path):
   for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):
     best.update(step, {"pearson": value}, model)
   assert _record(tmp_path) == (-0.5, 2, 3)
-  saved = run_folder.Checkpoints(run_folder.best_folder(str(tmp_path)))
+  saved = run_folder.Checkpoints(str(tmp_path / "best"))
   assert saved.load(model, None) == 2
 
 

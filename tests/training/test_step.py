@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import features
 from modeling import losses, models, tracing
 from tests.shared import slow
 from tests.training import toy
@@ -187,25 +186,6 @@ def test_a_gradient_that_is_not_finite_is_reported():
   sums = step.train(iter(data), tf.constant(1))
   assert np.isfinite(sums["loss"][0])
   assert step.first_nonfinite_step.numpy() == 1
-
-
-@pytest.mark.parametrize("accumulation_steps", [1, slow(2)])
-def test_one_trace_is_enough_for_batches_of_different_lengths(
-  accumulation_steps,
-):
-  step = toy.train_step(accumulation_steps=accumulation_steps)
-
-  def cut(number, batch):
-    length = tf.cast(toy.T - number, tf.int32)
-    shorter = {name: batch[name][:, :length] for name in features.TOKENS}
-    inside = {"masked_lm_positions": batch["masked_lm_positions"] // 2}
-    return batch | shorter | inside
-
-  iterator = iter(toy.batches(3).enumerate().map(cut))
-  for _ in range(3):
-    sums = step.train(iterator, tf.constant(1))
-    assert np.isfinite(sums["loss"].numpy()).all()
-  assert step.train.experimental_get_tracing_count() == 1
 
 
 def _products(graph):

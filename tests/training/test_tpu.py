@@ -119,14 +119,3 @@ def test_replicas_exchange_loss_weights_and_gradients_once_per_step():
   variables = sum(v.shape.num_elements() for v in step.variables)
   # Both devices exchange the losses' denominators, then gradients and loss.
   assert sizes == {2: 2, variables + 2: 2}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", MODELS)
-def test_xla_compiles_the_step(task):
-  step, batch = _step(task)
-  sums = tf.function(step._step, jit_compile=True)(batch)
-  total, weight = sums["loss"].numpy()
-  assert np.isfinite(total)
-  assert weight == 1.0
-  assert step.step.numpy() == 1

@@ -73,11 +73,8 @@ def test_the_checkpoint_of_the_folder_is_preferred_to_init_checkpoint(
   [
     ([], False),
     ([{"keep_best": True}], True),
-    ([{"keep_best": False}], False),
     ([{"keep_best": True}, {"keep_best": False}], False),
-    ([{"keep_best": False}, {"keep_best": True}], True),
-    ([{"early_stopping_patience": 3}], True),  # from an older version
-    ([{"early_stopping_patience": None}], False),
+    ([{"keep_best": False, "early_stopping_patience": 3}], True),
   ],
 )
 def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(

@@ -47,7 +47,7 @@ def _by_beam(config, text, folder, options):
   assert len(names) > 3
   indexes = map(tfrecord.index_path, names)
   assert {*map(str, (folder / "new").iterdir())} == {*names, *indexes}
-  assert record_scan.vocabulary(names[0]) == config.tokenizer.fingerprint
+  assert record_scan.read_index(names[0])[1] == config.tokenizer.fingerprint
   return count, b"".join(Path(name).read_bytes() for name in names)
 
 

@@ -205,5 +205,6 @@ def test_an_error_names_the_line_of_a_row_that_is_no_json_object_with_a_text(
 ):
   good = '{"text": "a"}\n'
   (tmp_path / "rows.jsonl").write_text(good * 3 + row + "\n")
-  with pytest.raises(ValueError, match=r"rows\.jsonl, line 4: not a JSON"):
+  message = r"rows\.jsonl, line 4 (is not a JSON object|has no text as 'text';)"
+  with pytest.raises(UserError, match=message):
     _lines(tmp_path / "rows.jsonl", skipped * len(good), field="text")

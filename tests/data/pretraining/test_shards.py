@@ -79,7 +79,7 @@ def test_any_number_of_workers_writes_the_same_records(
   for folder in (tmp_path / "one", tmp_path / "two"):
     names = [".a.blocks", ".b.blocks", ".c.blocks", "a", "b", "c"]
     assert sorted(os.listdir(folder)) == names
-    mark = record_scan.vocabulary(str(folder / "a"))
+    mark = record_scan.read_index(str(folder / "a"))[1]
     assert mark == corpus.build_config().tokenizer.fingerprint
   # Records go to the files in turn. A new shard begins with the next file.
   _records(tmp_path / "single", paths, 1, masking=masking, names="a")

@@ -229,6 +229,6 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   paths = [str(tmp_path / name) for name in names.split()]
-  heads = [Head(path, None, record_scan.vocabulary(path)) for path in paths]
+  heads = [Head(path, None, record_scan.read_index(path)[1]) for path in paths]
   with pytest.raises(UserError, match=culprit) if culprit else nullcontext():
     settings.check_vocabularies(args, heads, vocab_size=9)
