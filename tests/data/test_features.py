@@ -82,7 +82,7 @@ def test_the_log_counts_long_texts_and_suggests_a_length(log):
 
 
 def test_few_long_texts_are_logged_as_info_and_short_texts_are_not_logged(log):
-  log_lengths("x", {30: 999, 100: 1}, 64, flag="max_text_length")
+  log_lengths("x", {60: 999, 100: 1}, 64, flag="max_text_length")
   assert "max_text_length=64 is exceeded by 1 of 1,000 texts" in log.text
   assert "try" not in log.text  # 99 % of the texts fit
   log_lengths("x", {30: 19, 900: 1}, 64)  # five percent are many

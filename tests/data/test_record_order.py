@@ -122,7 +122,7 @@ def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):
 
 
 @pytest.mark.parametrize(
-  "weights", [(1, 0), (1, -1), (0, 0), (1, float("nan")), (1, 1e-6)]
+  "weights", [(1, 0), (-1, -2), (0, 0), (1, float("nan")), (1, 1e-6)]
 )
 def test_invalid_weights_of_sources_are_refused(weights, paths):
   sources = [Source([p], w) for p, w in zip(paths[:2], weights, strict=True)]

@@ -50,7 +50,7 @@ def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
     # The header has all columns with a comma, and more columns without one.
     ("t.csv", "b;c;d,a\n1,2\n", [(2, "1", "2")]),
     # Values that are not texts become JSON. Lone surrogates become U+FFFD.
-    ("t.jsonl", '{"a": 0.5, "b": true, "c": null}', [(1, "0.5", "true")]),
+    ("t.jsonl", '{"a": 0, "b": false, "c": null}', [(1, "0", "false")]),
     ("t.jsonl", r'{"a": ["\ud83e\udd89\ud83e"]}', [(1, '["🦉\ufffd"]')]),
   ],
 )
