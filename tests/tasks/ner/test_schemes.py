@@ -243,6 +243,11 @@ def test_tags_of_no_known_scheme_are_reported(tmp_path, caplog, tags, message):
   assert ("in no known" in caplog.text) == bool(message)
 
 
+def test_words_may_look_like_the_prefixes_of_a_tag_scheme(tmp_path):
+  text = "B X\nI O\n"
+  assert _read(tmp_path, text, text)[2] == ("O", "X")
+
+
 def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
   tmp_path, caplog
 ):
