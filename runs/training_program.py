@@ -1,13 +1,11 @@
-"""Start of a program that trains: stages, dry run, lock, trials of a sweep."""
+"""Start of a program that trains: stages, dry run, lock of --output_dir."""
 
 import fcntl
 import glob
-import math
 import os
-import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -15,17 +13,14 @@ from absl import logging
 
 from cli import program
 from cli.settings import AS_GIVEN, flags_of
-from data import labels
-from runs import model_files
 from runs.settings import Training
 from runs.task_settings import FineTuning
-from storage import UserError, files, processes
-from training import checkpoint_files
+from storage import UserError, files
+from training import checkpoint_files, processes, run_json
 
 LOCK_FILE = "run.lock"
 
 T = TypeVar("T", bound=Training)
-F = TypeVar("F", bound=FineTuning)
 
 
 def run(
@@ -44,8 +39,7 @@ def run(
     check(settings)  # before a dry run changes the folders
     with dry_run(settings) as settings, locked(settings.output_dir):
       main(settings)
-      metrics = os.path.join(settings.output_dir, checkpoint_files.METRICS)
-      if files.exists(metrics):
+      if files.exists(os.path.join(settings.output_dir, run_json.METRICS)):
         from training import report  # noqa: PLC0415, imports TensorFlow
 
         report.draw_metrics(settings.output_dir)
@@ -66,15 +60,18 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete checkpoints that a killed run left there. Raises ValueError
+  Removes incomplete checkpoints that a killed run left there. After an error,
+  removes the lock file, and a folder that is new and empty. Raises ValueError
   if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
+  is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
-  with open(os.path.join(folder, LOCK_FILE), "w") as file:
+  path = os.path.join(folder, LOCK_FILE)
+  with open(path, "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -89,7 +86,14 @@ def locked(folder: str) -> Iterator[None]:
       pattern = f"{glob.escape(parent)}/{checkpoint_files.UNFINISHED}*"
       for left in glob.glob(pattern):
         os.remove(left)
-    yield
+    try:
+      yield
+    except Exception:
+      with suppress(OSError):  # the folder is not empty
+        os.remove(path)
+        if is_new:
+          os.rmdir(folder)
+      raise
 
 
 @contextmanager
@@ -131,94 +135,3 @@ def dry_run(settings: T) -> Iterator[T]:
       if has_others and processes.is_chief():
         files.remove_folder(folder)
   logging.info("dry run: all stages work, nothing was saved")
-
-
-# --- Sweep -----------------------------------------------------------------
-
-
-def run_sweep(settings: F) -> F:
-  """Trains each trial that has no row in sweep.tsv; warns of other flags.
-
-  A sweep (appendix A.3 of the paper) has a trial for each combination of
-  learning rate, batch size, epochs and seed. Each trial runs the same command
-  in a child process, with a separate folder.
-
-  Copies the best trial's checkpoint to the folder `best`. Only the chief worker
-  reads the trials' results and writes files. Call this function before the
-  process uses a device: the trials need the devices. Returns settings that
-  evaluate, predict and export the best model without training again. Raises
-  ChildProcessError if a trial fails.
-  """
-  from training import run_folder  # noqa: PLC0415, imports TensorFlow
-
-  output_dir = settings.output_dir
-  first = 1 if settings.seed is None else settings.seed
-  rows = model_files.read_table(output_dir)
-  trials: dict[str, dict] = {row["run"]: row for row in rows}
-  # Trials only train. The sweep evaluates, predicts and exports the best model.
-  later = settings.given.intersection(settings.stages) - {"do_train"}
-  for name, setting in settings.named_trials().items():
-    folder = os.path.join(output_dir, name)
-    if name in trials:
-      text = "%s is complete; to train it anew, name another --output_dir"
-      logging.info(text, name)
-      model_files.warn_if_changed(settings.replace(**setting), folder)
-      continue
-    model_files.save_command(settings, first)
-    if processes.is_chief() and labels.exist(output_dir):
-      labels.save(labels.load(output_dir), folder)
-    flags = [f"--output_dir={folder}"]
-    flags += [f"--{flag}={value}" for flag, value in setting.items()]
-    flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
-    flags += [f"--no{flag}" for flag in sorted(later)]
-    rerun(settings, name, flags)
-    if processes.is_chief():
-      best = run_folder.read_best(folder)
-      trials[name] = {"run": name}
-      trials[name] |= {key: setting[key] for key in ("learning_rate", "seed")}
-      trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
-      table = [trials[name], *(trial.values() for trial in trials.values())]
-      text = "".join("\t".join(map(str, row)) + "\n" for row in table)
-      files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
-  if processes.is_chief():
-    _log_trials(trials.values())
-    [folder] = model_files.best_trials(output_dir, 1)
-    best = trials[os.path.basename(folder)]
-    value = float(best["value"])
-    logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
-    _copy_best(folder, output_dir, settings.ensemble)
-  # Several workers need a seed even to evaluate.
-  return settings.replace(
-    several={}, do_train=False, keep_best=True, seed=first
-  )
-
-
-def _log_trials(trials):
-  by_setting = {}
-  for trial in trials:
-    value = float(trial["value"])
-    logging.info("  %s: %s %.4f", trial["run"], trial["metric"], value)
-    setting, _, _ = trial["run"].rpartition("_seed_")
-    by_setting.setdefault(setting, []).append(value)
-  for setting, values in by_setting.items():
-    if len(values) > 1 and all(map(math.isfinite, values)):
-      mean, spread = statistics.mean(values), statistics.stdev(values)
-      numbers = f"{mean:.4f} ± {spread:.4f}, {len(values)} seeds"
-      logging.info("  %s: %s", setting, numbers)
-
-
-def _copy_best(source, target, ensemble):
-  """Copies a trial's results, and its entry of run.json with --ensemble."""
-  for name in (labels.FILE_NAME, *labels.THRESHOLD_FILES):
-    path = os.path.join(source, name)
-    if files.exists(path):
-      files.copy(path, os.path.join(target, name))
-  best = os.path.join(source, checkpoint_files.BEST)
-  copied = os.path.join(target, checkpoint_files.BEST)
-  files.remove_folder(copied)  # an earlier sweep left it
-  files.make_folder(copied)
-  for name in files.list_folder(best):
-    files.copy(os.path.join(best, name), os.path.join(copied, name))
-  entry = checkpoint_files.read_runs(source)[-1]
-  entry["flags"]["ensemble"] = ensemble
-  checkpoint_files.append_run(target, entry)
