@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -66,15 +66,18 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
 def locked(folder: str) -> Iterator[None]:
   """Context in which the chief worker's run is the only one in a local folder.
 
-  Removes incomplete checkpoints that a killed run left there. Raises ValueError
+  Removes incomplete checkpoints that a killed run left there. After an error,
+  removes the lock file, and a folder that is new and empty. Raises ValueError
   if another process holds the lock.
   """
   checkpoint_files.check_name(folder)
   if files.is_remote(folder) or not processes.is_chief():
     yield
     return
+  is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
-  with open(os.path.join(folder, LOCK_FILE), "w") as file:
+  path = os.path.join(folder, LOCK_FILE)
+  with open(path, "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -89,7 +92,14 @@ def locked(folder: str) -> Iterator[None]:
       pattern = f"{glob.escape(parent)}/{checkpoint_files.UNFINISHED}*"
       for left in glob.glob(pattern):
         os.remove(left)
-    yield
+    try:
+      yield
+    except Exception:
+      with suppress(OSError):  # the folder is not empty
+        os.remove(path)
+        if is_new:
+          os.rmdir(folder)
+      raise
 
 
 @contextmanager

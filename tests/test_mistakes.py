@@ -109,7 +109,6 @@ run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | lab
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
-run_pretraining | do_train group_by_length use_tpu | a TPU computes one: drop --group_by_length
 run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1.0,2.0: give a number for each of the 1 patterns

@@ -45,6 +45,22 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
     assert not unfinished.exists()
 
 
+@pytest.mark.parametrize("before", [None, [], ["a"]])  # None: no folder
+def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
+  tmp_path, before
+):
+  folder = tmp_path / "output"
+  if before is not None:
+    folder.mkdir()
+  for name in before or ():
+    (folder / name).touch()
+  with pytest.raises(RuntimeError), locked(str(folder)):
+    assert (folder / LOCK_FILE).exists()
+    raise RuntimeError
+  assert folder.exists() == (before is not None)
+  assert [path.name for path in folder.glob("*")] == (before or [])
+
+
 def test_a_warning_names_a_folder_without_a_lock(tmp_path, monkeypatch, caplog):
   def refuse(*_):
     raise OSError(errno.ENOLCK, "No locks available")
