@@ -108,15 +108,6 @@ def test_tables_from_spreadsheet_programs_are_read(tmp_path, name, content):
   ]
 
 
-def test_an_unusual_delimiter_is_logged_once(tmp_path, caplog):
-  caplog.set_level("INFO", "absl")
-  for _ in range(2):
-    [row] = read(tmp_path, "t.csv", "a;b\n1;2\n")
-    assert row.values == {"a": "1", "b": "2"}
-  message = f"{tmp_path}/t.csv: the columns are separated by ';'"
-  assert caplog.messages == [message]
-
-
 @pytest.mark.parametrize(
   ("content", "expected"),
   [

@@ -7,7 +7,6 @@ import pytest
 
 from tasks.ner import examples
 from tasks.ner.examples import Sentence
-from tests import shared
 
 TEXT = """-DOCSTART- -X- O O
 
@@ -99,30 +98,6 @@ def test_errors_name_the_line_that_cannot_be_read(
 def test_a_file_without_words_is_refused(tmp_path, content):
   with pytest.raises(ValueError, match=r"x\.txt has no words"):
     examples.read_sentences(_write(tmp_path, content))
-
-
-@pytest.mark.slow
-@shared.on_datasets
-@pytest.mark.parametrize(
-  ("file", "tag", "sentences", "words"),
-  [
-    ("wnut17/wnut17train.conll", -1, 3394, 62730),
-    ("wnut17/emerging.test", None, 1287, 23394),
-    ("ncbi_disease/train.tsv", -1, 5424, 135701),
-    ("bc5cdr/train.tsv", -1, 4560, 118170),
-    ("wikiann_en/train", -1, 20000, 160394),
-    ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
-  ],
-)
-def test_published_files_have_known_numbers_of_sentences_and_words(
-  file, tag, sentences, words
-):
-  path = f"{shared.DATASETS}/{file}"
-  result = examples.read_sentences(path, tag_column=tag)
-  assert len(result) == sentences
-  assert sum(len(sentence.words) for sentence in result) == words
-  if "wikigold" in file:
-    assert result[-1].document == 144
 
 
 def _read(tmp_path, text, *columns):
