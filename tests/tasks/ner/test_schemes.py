@@ -3,11 +3,10 @@
 import os
 from functools import partial
 
-import numpy as np
 import pytest
 
 from data import labels
-from tasks.ner import examples, metrics, tagging
+from tasks.ner import tagging
 from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
 from tests import programs
@@ -16,11 +15,8 @@ COLUMNS = (0, -1)
 # Columns: tags, name of the scheme, entities.
 SCHEMES = [
   ("B-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
-  ("I-X I-X O B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("I-X I-X O I-X", "IOB1 (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("B_X I_X L_X U_X", "BILOU (prefix, separator '_')", [(0, 3), (3, 4)]),
-  ("S-X B-X M-X E-X", "BMES (prefix, separator '-')", [(0, 1), (1, 4)]),
-  ("X-B X-I O X-B", "BIO (suffix, separator '-')", [(0, 2), (3, 4)]),
   ("X.B X.I _ X.B", "BIO (suffix, separator '.')", [(0, 2), (3, 4)]),
   ("B-X I-X 0 B-X", "BIO (prefix, separator '-')", [(0, 2), (3, 4)]),
   ("X_B X_I O B-X", "BIO (suffix, separator '_')", [(0, 2), (3, 4)]),  # mixed
@@ -72,11 +68,9 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
 @pytest.mark.parametrize(
   ("tags", "types"),
   [
-    ("B-GPE-LOC I-GPE-LOC O", "GPE-LOC"),
     ("GPE-LOC-B GPE-LOC-I O", "GPE-LOC"),
     ("B-Hep-B I-Hep-B B-Vit-E I-Vit-E B-Type-I O", "Hep-B Type-I Vit-E"),
     ("B-X I-X I_X O", "X"),  # a typing error
-    ("B M E S", ""),  # segmentation, without types
     ("B I 0", ""),
     # Types that only look like a scheme.
     ("art-other event-other O", "art-other event-other"),
@@ -227,11 +221,9 @@ def test_tags_that_tag_scheme_cannot_convert_are_refused(
   ("tags", "message"),
   [
     ("Tag B-PER I-PER O", "train, line 1: 'Tag' is in no known scheme"),
-    ("Tag I-PER I-PER O", "train, line 1: 'Tag' is in no known scheme"),
     ("X BEGIN-PER INSIDE-PER O", "train, line 2: 'BEGIN-PER' is in no known"),
     ("b-PER i-PER", "train, line 1: 'b-PER' is in no known scheme"),
     ("PER LOC O", None),
-    ("art-other event-other person-artist person-actor O", None),
     ("DT NN VB", None),
   ],
 )
@@ -254,21 +246,6 @@ def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
   train = "a S-B\nb S-I\nc O\nd E-B\n"  # types S and E
   _read(tmp_path, train, "a S-B\nb O\n")
   assert "where" not in caplog.text  # as in "where BIO has 'B-PER'"
-
-
-def test_predictions_are_written_in_the_scheme_of_the_dev_file(tmp_path):
-  _, sentences, tags = _read(tmp_path, BIO, SUFFIX, "BIOES")
-  order = [tag for s in sentences for tag in s.tags]
-  logits = [[float(tag == one) for tag in tags] for one in order]
-  metrics.write_predictions(
-    str(tmp_path), "eval", np.array(logits), tags, sentences
-  )
-  path = tmp_path / "eval_predictions.conll"
-  assert path.read_text() == (
-    "Ann PER_B PER_B\nLee PER_I PER_I\nran - -\n\nto - -\nRiga LOC_B LOC_B\n\n"
-  )
-  read = examples.read_sentences(str(path))
-  assert [s.words for s in read] == [s.words for s in sentences]
 
 
 def test_equal_tags_give_equal_reprs_of_schemes_in_all_processes():
