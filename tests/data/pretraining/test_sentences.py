@@ -39,11 +39,9 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
   ("text", "expected"),
   [
     ("It rained. We stayed in.", ["It rained.", "We stayed in."]),
-    ("Is it? Yes! Good.", ["Is it?", "Yes!", "Good."]),
     ('"Go!" he said. "Now?"', ['"Go!" he said.', '"Now?"']),
     ("Mr. Lamb met Dr. Oak.", ["Mr. Lamb met Dr. Oak."]),
     ("J. B. Finch came. I. Too.", ["J. B. Finch came.", "I.", "Too."]),
-    ("(So it was.) Then came May.", ["(So it was.)", "Then came May."]),
     ("2024. 3. 15. 비가 왔다. 끝.", ["2024. 3. 15. 비가 왔다.", "끝."]),
     ("  no   end\nhere ", ["no end here"]),
     ("A line\u2028a\x85b\x0bc\x0cd\re.", ["A line a b c d e."]),

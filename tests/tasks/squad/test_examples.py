@@ -117,6 +117,7 @@ QUESTION = PARAGRAPH % '"context": "", "qas": [{%s}]'
   [
     (b"", "is not JSON in UTF-8 .Expecting value.*; a SQuAD file is"),
     (b'{"data": "\xff"}', "is not JSON in UTF-8 .*byte 0xff in position 10"),
+    (b"[" * 100_000, "is not JSON.*recursion"),
     (b'{"data": []}', "has no questions; a SQuAD file is"),
     (b"[1]", r'expected "data" \(list\) in \[1\]; a SQuAD file is'),
     (b'{"data": [{}]}', r'article 0: expected "paragraphs" \(list\) in {}'),
