@@ -86,7 +86,7 @@ def _rows(*rows):
     ("0 1", "1.0", "1"),
     ("0 1.0", "1", "1.0"),
     ("0 TRUE", "True", "TRUE"),
-    ("1 1.0", "1.0", "1.0"),
+    ("1 1.0", "1", "1"),
   ],
 )
 def test_a_dev_label_gets_the_spelling_of_the_training_file(
