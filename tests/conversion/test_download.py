@@ -133,16 +133,9 @@ def test_weights_with_a_wrong_hash_are_refused_and_downloaded_again(hub):
   _convert(hub, URL)
 
 
-@pytest.mark.parametrize(
-  ("url", "text"),
-  [
-    ("hf://acme/none", "404 Not Found"),
-    (f"hf://{NAME}@v9", "404 Not Found"),
-    ("hf://acme/bert/x", "write hf://ORGANIZATION/NAME"),
-  ],
-)
-def test_a_wrong_name_gives_a_one_line_error(hub, url, text):
-  _fails(hub, url, text)
+@pytest.mark.parametrize("url", ["hf://acme/none", f"hf://{NAME}@v9"])
+def test_a_wrong_name_gives_a_one_line_error(hub, url):
+  _fails(hub, url, "404 Not Found")
 
 
 def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):

@@ -74,12 +74,9 @@ bert.embeddings.word_embeddings.weight bert/embeddings/word_embeddings
 *0.attention.self.query.weight *0/attention/self/query/kernel
 bert.pooler.dense.bias bert/pooler/dense/bias
 cls.predictions.bias cls/predictions/output_bias
-cls.predictions.transform.dense.bias cls/predictions/transform/dense/bias
 cls.seq_relationship.weight cls/seq_relationship/output_weights
-cls.seq_relationship.bias cls/seq_relationship/output_bias
 classifier.weight output_weights
 classifier.bias output_bias
-qa_outputs.weight cls/squad/output_weights
 qa_outputs.bias cls/squad/output_bias
 """
 # Names that older versions of transformers wrote.
