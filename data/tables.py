@@ -56,7 +56,8 @@ def read_table(
   columns, by name, to check for blank texts.
   """
   if dialect:
-    lines = textfiles.decode(path, dialect[1]).split("\n")
+    text = textfiles.decode(path, dialect[1])
+    lines = re.sub("^sep=.(?=\n)", "", text).split("\n")  # Excel writes sep=;
   else:
     lines = textfiles.text_lines(path)
   if _extension(path) in (".jsonl", ".json"):

@@ -88,6 +88,7 @@ TABS = _table("\t").replace("Sehr\t", "Sehr,")
     ("t.csv", SEMICOLONS),
     ("t.csv", SEMICOLONS.replace("\n", "\r")),  # line ends of old Macs
     ("t.csv", f";;\n\n{SEMICOLONS};;\n"),
+    ("t.csv", f"sep=;\r\n{SEMICOLONS}"),
     ("t.csv", SEMICOLONS.replace("a;b;c", " a ; b; c ")),
     ("t.tsv", SEMICOLONS),
     ("t.txt", _table("|")),

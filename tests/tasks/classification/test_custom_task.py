@@ -113,7 +113,6 @@ SEVERAL = {"multi_label": True}
 @pytest.mark.parametrize(
   ("train", "flags", "message"),
   [
-    (TRAIN, SEVERAL | {"is_regression": True}, "contradict each other"),
     (_rows("A\tx"), {}, r"train\.tsv: the only label is 'x'"),
     (_rows("A\tx", "B\t "), {}, "line 3, column kind is blank"),
     (_rows("A\t"), SEVERAL, "kind has no label, or only 0 and 1"),

@@ -26,11 +26,10 @@ def test_predictions_are_written_to_two_files(tmp_path):
   metrics.write_predictions(str(tmp_path), "dev", LOGITS, TAGS, SENTENCES)
   path = tmp_path / "dev_predictions.conll"
   assert path.read_text() == (
-    "-DOCSTART- O O\n\nRain O O\n\n-DOCSTART- O O\n\n"
-    "old B-PET B-PET\nTom I-PET I-PET\nnaps O B-PET\n\n"
+    "Rain O O\n\nold B-PET B-PET\nTom I-PET I-PET\nnaps O B-PET\n\n"
   )
   read = reader.read_sentences(str(path), 0, 1)
-  assert [s[:3] for s in read] == [s[:3] for s in SENTENCES]
+  assert [s[:2] for s in read] == [s[:2] for s in SENTENCES]
   header, *rows = programs.table(tmp_path / "dev_predictions.tsv")
   assert header == ["line", "word", "prediction", "O", "B-PET", "I-PET"]
   assert [row[:3] for row in rows] == [

@@ -41,7 +41,7 @@ def _args(tmp_path):
 def _convert(args, split):
   columns = args.word_column, args.tag_column
   path = args[f"{split}_file"]
-  sentences = tagging.read_tagged(path, columns, {}, TAGS, needs_tags=True)
+  sentences = tagging.read_tagged(path, columns, TAGS, needs_tags=True)
   return Ner(args, {split: sentences}, TAGS).convert(split)
 
 
