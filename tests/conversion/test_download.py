@@ -1,3 +1,4 @@
+import errno
 import io
 import json
 import os
@@ -6,6 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -305,6 +307,18 @@ def test_a_zip_with_a_link_or_a_path_outside_its_folder_is_refused(
   hub.output = tmp_path / "x/bert"
   _fails(hub, hub.zip, "do not use it", repr(name))
   assert {x.name for x in tmp_path.iterdir()} == {"x"}
+
+
+def test_an_oserror_in_unpacking_means_a_damaged_zip_unless_the_disk_is_full(
+  hub, archive, monkeypatch
+):
+  error = OSError(errno.EINVAL, "Invalid argument")  # of a damaged zip
+  unpack = mock.Mock(side_effect=error)
+  monkeypatch.setattr(zipfile.ZipFile, "extractall", unpack)
+  _fails(hub, hub.zip, "is not an intact zip (")
+  unpack.side_effect = OSError(errno.ENOSPC, "No space left on device")
+  with pytest.raises(OSError, match="No space left"):
+    _convert(hub, hub.zip)
 
 
 def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):

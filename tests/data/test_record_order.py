@@ -1,5 +1,4 @@
 import itertools
-import os
 
 import numpy as np
 import pytest
