@@ -158,7 +158,7 @@ def _encoder_keys(encoder):
     embeddings, norms, dense = (
       [encoder[name] for name in names if name in encoder] for names in _LAYERS
     )
-  [norm] = norms  # otherwise the encoder is of another kind
+  [norm] = norms  # ValueError for an encoder of another kind
   keys = {
     f"bert/embeddings/{name}": layer["embeddings"].key
     for name, layer in zip(_EMBEDDINGS, embeddings, strict=True)
@@ -168,7 +168,8 @@ def _encoder_keys(encoder):
     for path, name in _BLOCK.items():
       if path in block:
         keys |= _leaves(f"bert/encoder/layer_{i}/{name}", block[path])
-  for pooler in dense:
+  if dense:
+    [pooler] = dense
     keys |= _leaves("bert/pooler/dense", pooler)
   return keys
 
