@@ -37,6 +37,11 @@ def make_strategy(settings: Devices) -> tf.distribute.Strategy:
   types = sorted({d.device_type for d in tf.config.list_logical_devices()})
   text = "strategy %s: %d replica(s); this host has %s"
   logging.info(text, name, replicas, ", ".join(types))
+  if "GPU" in types and settings.dtype == "float32" and settings.tf32:
+    logging.info(
+      "GPUs round the factors of float32 products to TF32, 10 bits: --notf32 "
+      "computes in float32, --dtype=bfloat16 about twice as fast"
+    )
   if "GPU" not in types and glob.glob("/dev/nvidia[0-9]*"):
     logging.warning(
       "this machine has an NVIDIA GPU, and TensorFlow does not see it: run "
@@ -53,14 +58,15 @@ def compiles_step(settings: Training) -> bool:
   return bool(tf.config.get_visible_devices("GPU"))
 
 
-def compiles_model(settings: Training, model: keras.Model) -> bool:
-  """True if XLA compiles a model's training step; a TPU always compiles.
-
-  By default, cuDNN instead of XLA computes an LSTM on a GPU.
-  """
+def why_uncompiled(settings: Training, model: keras.Model) -> str:
+  """Reason why XLA does not compile a model's training step; "" if it does."""
   if settings.on_tpu or settings.jit_compile:
-    return True
-  return compiles_step(settings) and all(x.supports_jit for x in model.layers)
+    return ""
+  if not compiles_step(settings):
+    is_default = settings.jit_compile is None
+    return "there is no GPU" if is_default else "--nojit_compile"
+  names = [x.name for x in model.layers if not x.supports_jit]  # cuDNN's LSTM
+  return f"it cannot compile {', '.join(names)}" if names else ""
 
 
 def length_multiple(settings: Training, length: int, split: str) -> int:

@@ -18,7 +18,7 @@ from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import DropoutSeeds
 from runs import checks, model_files
-from runs.devices import compiles_model, compiles_step, make_strategy
+from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving import export as exports
@@ -85,9 +85,9 @@ class Run(Generic[T_co]):
     """
     settings = self.settings
     model = models.packed(model) if source.packing else model
-    compiled = compiles_model(settings, model)
-    text = "compiles" if compiled else "does not compile"
-    logging.info("XLA %s the step", text)
+    compiled = not (reason := why_uncompiled(settings, model))
+    text = f"does not compile the complete step: {reason}"
+    logging.info("XLA %s", "compiles the step" if compiled else text)
     steps = num_train_steps, num_warmup_steps
     step = self._train_step(model, objective, steps, compiled)
     is_chief, data = processes.is_chief(), {}

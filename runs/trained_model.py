@@ -81,8 +81,9 @@ def existing_file(
   if file:
     return file
   name = "bert_config.json" if flag == "bert_config_file" else "vocab.txt"
+  named = checkpoint_files.path_of(entry, flag)
   raise FileNotFoundError(
-    f"there is no {name} beside {path}, or where its run.json says: copy the "
+    f"there is no {name} beside {path} (its run.json names {named}): copy the "
     "model's file into this folder"
   )
 
@@ -97,10 +98,8 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   """
   mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
-  for path in (
-    start,
-    *(checkpoint_files.path_of(entry, flag) for flag in flags),
-  ):
+  named = [checkpoint_files.path_of(entry, flag) for flag in flags]
+  for path in (start, *named):
     if file := path and file_of(path, "vocab_file"):
       tokenizer = open_tokenizer(file)
       is_small = len(tokenizer.vocab) <= vocab_size

@@ -62,7 +62,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
         ) from error
       if not position and "\n" not in line:
         yield from line.removesuffix("\r").split("\r")
-      else:
+      elif line.strip("\r"):  # TensorFlow 1 has no line for a lone "\r"
         yield line.removesuffix("\n").rstrip("\r")
       position += len(raw)
 

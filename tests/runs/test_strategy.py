@@ -1,5 +1,6 @@
 """Flags choose the tf.distribute strategy; the TPU resolver is a stand-in."""
 
+import logging
 import signal
 from types import SimpleNamespace
 
@@ -92,15 +93,21 @@ def test_flags_set_precision_and_determinism(monkeypatch, events):
   assert events[1:] == [(tf32, False), (determinism,)]
 
 
-def test_a_gpu_that_tensorflow_does_not_see_is_reported(monkeypatch, caplog):
+def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
+  monkeypatch, caplog
+):
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
   devices.make_strategy(_flags())
   assert "an NVIDIA GPU, and TensorFlow does not see it" in caplog.text
   caplog.clear()
   gpu = SimpleNamespace(device_type="GPU", name="a")
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda *_: [gpu])
-  devices.make_strategy(_flags())
-  assert not caplog.text
+  for flags in ({"tf32": False}, {"dtype": "bfloat16"}):
+    devices.make_strategy(_flags(**flags))
+    assert not caplog.text
+  with caplog.at_level(logging.INFO):
+    devices.make_strategy(_flags())
+  assert "products to TF32, 10 bits: --notf32" in caplog.text
 
 
 def test_workers_without_a_strategy_for_several_workers_are_refused(
@@ -156,24 +163,29 @@ LENGTHS = {8: 32, 128: 32, 256: 32, 264: 64, 384: 64, 512: 64, 2048: 256}
 
 
 @pytest.mark.parametrize("gpus", [[], ["GPU:0"]])
-@pytest.mark.parametrize("given", [None, False, True])
+@pytest.mark.parametrize(
+  ("given", "reason"),
+  [(None, "there is no GPU"), (False, "--nojit_compile"), (True, "")],
+)
 def test_jit_compile_and_the_gpu_decide_compilation_lengths_and_packing(
-  monkeypatch, gpus, given
+  monkeypatch, gpus, given, reason
 ):
   monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
   args = programs.arguments("run_classifier", jit_compile=given)
   is_compiled = bool(gpus) if given is None else given
-  layers = [SimpleNamespace(supports_jit=x) for x in (True, False)]
+  layers = [SimpleNamespace(name=n, supports_jit=n == "a") for n in "ab"]
   model, other = (SimpleNamespace(layers=x) for x in ([], layers))
   assert devices.compiles_step(args) == is_compiled
-  assert devices.compiles_model(args, model) == is_compiled
-  assert devices.compiles_model(args, other) == bool(given)
+  assert devices.why_uncompiled(args, model) == ("" if is_compiled else reason)
+  if is_compiled and given is None:
+    reason = "it cannot compile b"
+  assert devices.why_uncompiled(args, other) == reason
   for length, multiple in LENGTHS.items():
     result = devices.length_multiple(args, length, "train")
     assert result == (multiple if is_compiled else 8)
     assert devices.length_multiple(args, length, "dev_mismatched") == 8
   for on_tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
-    assert devices.compiles_model(args.replace(**on_tpu), other)
+    assert devices.why_uncompiled(args.replace(**on_tpu), other) == ""
     for split in ("train", "dev"):
       assert not devices.length_multiple(args.replace(**on_tpu), 128, split)
   config = small_model.narrow(5)

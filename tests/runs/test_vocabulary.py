@@ -100,7 +100,7 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
 
 def test_the_files_in_the_folder_of_a_run_count_more_than_run_json(folders):
   folder = str(folders[0])
-  message = "no vocab.txt beside .*run, or where its run.json says: copy the"
+  message = r"no vocab.txt beside .*run \(its run.json names None\): copy the"
   with pytest.raises(FileNotFoundError, match=message):
     model_files.from_record(KIND, folder, _entry(folders), {})
   vocab.save(LOWER, folders[1] / "vocab.txt")

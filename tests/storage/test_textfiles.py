@@ -23,6 +23,7 @@ def _lines(path, *args):
   ("content", "lines"),
   [
     (b"a\rb\r\rc\r", ["a", "b", "", "c"]),  # Macintosh before 2001
+    (b"a\n\r", ["a"]),  # carriage returns after the last line are not a line
     (b"a\r\r", ["a", ""]),  # a blank line ends a document
     (b"\xef\xbb\xbfa\rb", ["\ufeffa", "b"]),
     (b"", []),

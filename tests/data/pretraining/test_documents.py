@@ -83,7 +83,7 @@ def test_blank_lines_separate_paragraphs():
   ("text", "message"),
   [
     ("Ore is rock.\n", "wiki, line 1: 'Ore is rock.' is not within <doc ...>"),
-    ('{"text": "Ore."}\n{}\n', "wiki, line 2: not a JSON object with a text"),
+    ('{"text": "Ore."}\n{}\n', "wiki, line 2 has no text as 'text'"),
   ],
 )
 def test_files_that_are_not_articles_are_refused(tmp_path, text, message):

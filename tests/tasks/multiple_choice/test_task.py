@@ -97,7 +97,7 @@ LOGITS = np.log(np.array(ODDS, np.float32))
 
 
 def test_predictions_are_written_to_two_files(args, tmp_path, monkeypatch):
-  monkeypatch.setattr(task.inference, "outputs", lambda *_: {"logits": LOGITS})
+  monkeypatch.setattr(task.loop, "outputs", lambda *_: {"logits": LOGITS})
   records = task.RecordDataset(EXAMPLES, "", None, 8)
   Swag(args.replace(output_dir=str(tmp_path)), {}).predict(
     None, "test", records, 1
