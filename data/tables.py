@@ -155,7 +155,7 @@ def _records(path, lines, delimiter, has_quotes=True, strict=True):
 
   Skips rows without any text, but keeps the row "".
   """
-  csv.field_size_limit(textfiles.MAX_LINE_BYTES)
+  csv.field_size_limit(1 << 28)
   quoting = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}
   reader = csv.reader((f"{line}\n" for line in lines), **options)

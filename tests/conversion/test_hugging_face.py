@@ -318,16 +318,6 @@ def test_only_an_encoder_is_read_from_a_model_with_an_untied_masked_lm_head(
   original.check_variables(back, "encoder")
 
 
-@pytest.mark.parametrize("prefix", ["module.", "auto_model."])
-def test_names_of_tensors_are_read_without_a_wrappers_prefix(tmp_path, prefix):
-  bert, _, tensors = _write(tmp_path, "pretraining")
-  if prefix == "auto_model.":  # around the encoder alone
-    tensors = {k.removeprefix("bert."): v for k, v in tensors.items()}
-  wrapped = {f"{prefix}{key}": value for key, value in tensors.items()}
-  save_file(wrapped, tmp_path / "model.safetensors")
-  original.check_values(bert, _read(tmp_path))
-
-
 def test_weights_in_bfloat16_are_read_as_float32(tmp_path):
   _, _, tensors = _write(tmp_path, "encoder")
   half = {k: v.astype(ml_dtypes.bfloat16) for k, v in tensors.items()}

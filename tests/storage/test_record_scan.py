@@ -62,7 +62,6 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   before = os.stat(paths[1])
   _write(paths[1], 1, before.st_size - 16 - 7)  # 16 bytes frame 7 digits
   assert os.path.getsize(paths[1]) == before.st_size
-  os.utime(paths[1], ns=(before.st_atime_ns, before.st_mtime_ns + 1))
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
   assert scanned[4:] == [paths[1]]
 
