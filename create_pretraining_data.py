@@ -48,7 +48,7 @@ def main(settings: RecordSettings) -> None:
     documents.TextFormat(settings.input_format, settings.text_field),
     settings.deduplicate,
   )
-  tokenizer.check(*config.instance_config.tokens)
+  tokenizer.check()
   tokenization.warn_of_case(tokenizer)
   sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)

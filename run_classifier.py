@@ -34,9 +34,6 @@ def check_flags(settings: Settings) -> None:
       "--from_mnli is for --task_name=GLUE: for one task give "
       "--init_checkpoint=(output folder of MNLI) and --new_head"
     )
-  reads = settings.do_train or settings.do_eval or settings.do_predict
-  if reads and not settings.data_dir:
-    raise UserError("--do_train, --do_eval and --do_predict need --data_dir")
   task = named_tasks.choose(settings)
   start = checks.checkpoint(settings)
   if task.name != named_tasks.CUSTOM:

@@ -22,7 +22,7 @@ from data import labels
 from modeling.config import check_feature_layers
 from runs import checks, training_program
 from storage import UserError
-from tasks.ner.tagging import Read, Settings, find_tags, read_tagged
+from tasks.ner.tagging import Settings, find_tags, read_tagged
 
 
 def check_flags(settings: Settings) -> None:
@@ -40,15 +40,14 @@ def check_flags(settings: Settings) -> None:
 def main(settings: Settings) -> None:
   columns = settings.word_column, settings.tag_column
   scheme, path = settings.tag_scheme, settings.train_file
-  read: Read = {}  # the training file also gives the tags
-  find = partial(find_tags, path, columns, read, scheme) if path else None
+  find = partial(find_tags, path, columns, scheme) if path else None
   start = checks.labels_file(settings)
   tags = labels.choose(settings.output_dir, start, find, settings.do_train)
   if settings.do_train and settings.teacher:
     labels.check_teacher(settings.teacher, labels.load(settings.teacher), tags)
   sentences = {
     split: read_tagged(
-      settings[f"{split}_file"], columns, read, tags, split != "test", scheme
+      settings[f"{split}_file"], columns, tags, split != "test", scheme
     )
     for split in settings.splits_to_read
   }

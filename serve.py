@@ -20,7 +20,7 @@ from functools import partial
 
 from absl import logging
 
-from cli import program, start_up
+from cli import program
 from cli.settings import Settings, common, flag, required
 from serving import formats
 from serving.server import Settings as Limits
@@ -128,7 +128,6 @@ def main(args: ServerSettings) -> None:
     served[name] = models.Model(name, folder, args.num_versions, load)
   host, port = address.getsockname()[:2]
   logging.info("http://%s:%d", f"[{host}]" if ":" in host else host, port)
-  start_up.open_many_files()
   server = connections.Server(app.App(served, counts, limits), limits)
   # uvicorn answers open requests, then raises the signal again.
   for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

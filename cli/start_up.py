@@ -1,4 +1,4 @@
-"""Start of a program: Ctrl-C, the limit of open files, tricks to start sooner.
+"""Start of a program: Ctrl-C, and tricks to start sooner.
 
 A program imports this module before all others, so Ctrl-C ends the program with
 one line and status 130 even during imports.
@@ -11,11 +11,10 @@ trick took turns. Each run did the imports, and trained 4 blocks for one step.
 import atexit
 import gc
 import os
-import resource
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 _MESSAGE = b"ERROR: interrupted\n"
 # Keras and TensorFlow import these, if installed, for features unused here.
@@ -50,13 +49,6 @@ if (
   and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 ):
   signal.signal(signal.SIGINT, _end)
-
-
-def open_many_files() -> None:
-  """Raises the soft limit of open files, often 1,024, to the hard limit."""
-  _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-  with suppress(OSError, ValueError):  # not all systems allow it
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def start_sooner() -> None:

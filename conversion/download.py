@@ -3,6 +3,7 @@
 The module downloads nothing else, and reads neither code nor pickles.
 """
 
+import errno
 import hashlib
 import logging as python_logging
 import os
@@ -11,7 +12,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from glob import escape, glob
 from tempfile import TemporaryDirectory
 
@@ -77,7 +78,12 @@ def from_hub(url: str, with_weights: bool = True) -> str:
     get(name, revision=commit, allow_patterns=_WEIGHTS)
   weights = glob(f"{escape(folder)}/**/*.safetensors", recursive=True)
   if not weights:
-    raise UserError(_without_safetensors(url, name))
+    raise UserError(
+      f"{url} has no model.safetensors, and a pickle is never read: take a "
+      f"pull request that adds one, as in {HUB}{name}@refs/pr/4, or load the "
+      "model with transformers, save it with safe_serialization=True and name "
+      "that folder"
+    )
   for path in map(os.path.realpath, weights):
     name = os.path.basename(path)  # the SHA-256, in the Hub's cache
     if re.fullmatch("[0-9a-f]{64}", name) and _sha256(path) != name:
@@ -137,21 +143,6 @@ def _one_line(url, page):
     ) from error
 
 
-def _without_safetensors(url, name):
-  """Text of an error; names a pull request that adds safetensors, if any."""
-  text = f"{url} has no model.safetensors, and a pickle is never read: "
-  api = _hugging_face_hub().HfApi()
-  with suppress(Exception):  # the remedy below works without network
-    pulls = api.get_repo_discussions(name, discussion_type="pull_request")
-    pull = next(x for x in pulls if "safetensors" in x.title.lower())
-    by = f"{pull.title!r}, proposed by {pull.author}"
-    return f"{text}take {HUB}{name}@refs/pr/{pull.num} ({by})"
-  return (
-    f"{text}take the zip of its authors, or load it with transformers, save it "
-    "with safe_serialization=True and name that folder"
-  )
-
-
 def _download(url, path):
   """Starts or continues a download; checks the SHA-256 of URL#sha256=..."""
   address, _, expected = url.partition("#sha256=")
@@ -187,9 +178,10 @@ def unpack(url: str, path: str) -> str:
             "folder: do not use it"
           )
       archive.extractall(folder)
-  except (UserError, OSError):  # such as a full disk
-    raise
   except Exception as error:  # zipfile raises errors of many classes
+    is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    if is_full or isinstance(error, UserError):
+      raise
     os.remove(path)
     raise UserError(
       f"{url} is not an intact zip ({error}), and was removed: check the "

@@ -110,7 +110,7 @@ def read(folder: str) -> CanonicalModel:
     bert.labels = labels  # not the placeholders LABEL_0, LABEL_1, ...
   bert.multi_label = settings.get("problem_type") == _MULTI_LABEL
   bert.is_tied = settings.get("tie_word_embeddings", True)
-  tensors = _unwrapped(_read_tensors(os.path.join(folder, WEIGHTS)))
+  tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   for key, source in _TIED.items():
     if key in tensors:
       value = tensors.pop(key)
@@ -204,14 +204,6 @@ def _read_tensors(path):
       f"{path} is not a safetensors file: {error}; in a clone without Git LFS, "
       "`git lfs pull` fetches it"
     ) from None
-
-
-def _unwrapped(tensors):
-  """Removes a prefix that all names share ("module." of DataParallel)."""
-  end = "embeddings.position_embeddings.weight"
-  name = next((name for name in tensors if name.endswith(end)), end)
-  prefix = name.removesuffix(end).removesuffix("bert.")
-  return {name.removeprefix(prefix): tensors[name] for name in tensors}
 
 
 def write(bert: CanonicalModel, folder: str, head: str) -> None:

@@ -117,14 +117,11 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
   root = _Object(graph.FromString(reader.get_tensor(GRAPH_KEY)))
   encoder = next((node for node in root.walk() if _blocks(node)), None)
   if encoder is None:
-    raise UserError(
-      f"{prefix} has no Transformer encoder of Model Garden; it has "
-      f"{', '.join(sorted(shapes.keys() - {GRAPH_KEY})[:4])}, ..."
-    )
+    raise UserError(f"{prefix} has no Transformer encoder of Model Garden")
   bert = CanonicalModel(prefix)
   bert.vocabulary = checkpoint_files.sibling_file(prefix, VOCABULARY)
   # A head may have its own pooler, which replaces the encoder's.
-  keys = _encoder_keys(prefix, encoder) | _head_keys(root)
+  keys = _encoder_keys(encoder) | _head_keys(root)
   for key in sorted(shapes.keys() - {GRAPH_KEY, *keys.values()}):
     bert.skip(key, _UNKNOWN)
   if any("classifier/kernel" in node for node in root.walk()):
@@ -148,7 +145,7 @@ def _blocks(node):
   return [layer for layer in layers if "_attention_layer" in layer]
 
 
-def _encoder_keys(prefix, encoder):
+def _encoder_keys(encoder):
   blocks = _blocks(encoder)
   numbers = {block.number for block in blocks}
   layers = encoder.numbered("layer_with_weights-")
@@ -161,22 +158,18 @@ def _encoder_keys(prefix, encoder):
     embeddings, norms, dense = (
       [encoder[name] for name in names if name in encoder] for names in _LAYERS
     )
-  if (len(embeddings), len(norms)) != (3, 1) or len(dense) > 1:
-    raise UserError(
-      f"{prefix} has an encoder with {len(embeddings)} embeddings, "
-      f"{len(norms)} normalizations and {len(dense)} dense layers around its "
-      "blocks; the original has 3, 1 and the pooler"
-    )
+  [norm] = norms  # ValueError for an encoder of another kind
   keys = {
     f"bert/embeddings/{name}": layer["embeddings"].key
     for name, layer in zip(_EMBEDDINGS, embeddings, strict=True)
   }
-  keys |= _leaves("bert/embeddings/LayerNorm", norms[0])
+  keys |= _leaves("bert/embeddings/LayerNorm", norm)
   for i, block in enumerate(blocks):
     for path, name in _BLOCK.items():
       if path in block:
         keys |= _leaves(f"bert/encoder/layer_{i}/{name}", block[path])
-  for pooler in dense:
+  if dense:
+    [pooler] = dense
     keys |= _leaves("bert/pooler/dense", pooler)
   return keys
 
@@ -274,8 +267,7 @@ def _read_variables(folder, prefix):
   reader = checkpoint.Reader(prefix)
   table = next((name for name in reader.shapes if name.endswith(_TABLE)), None)
   if table is None:
-    names = ", ".join(sorted(reader.shapes)[:3])
-    raise UserError(f"{folder} has no {_TABLE}, but {names}, ...: no BERT")
+    raise UserError(f"{folder} has no {_TABLE}, so it is no BERT")
   scope = table.removesuffix(_TABLE)  # often "module/"
   bert = CanonicalModel(folder)
   for name in sorted(reader.shapes):

@@ -67,12 +67,13 @@ def squad(seq_length: int, is_training: bool) -> Schema:
 
 
 @dataclass(frozen=True)
-class MaskPolicy:
-  """Probabilities that [MASK] or a random token replaces a chosen token.
+class Masking:
+  """Settings that choose and replace the masked tokens of a record."""
 
-  See table 8 of the paper.
-  """
-
+  max_predictions_per_seq: int = 20  # P
+  masked_lm_prob: float = 0.15
+  whole_word: bool = False
+  # Probabilities of the replacements: table 8 of the paper.
   mask_token_prob: float = 0.8
   random_token_prob: float = 0.1
 
@@ -83,19 +84,6 @@ class MaskPolicy:
         f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
         f"{self.random_token_prob:g} must be 0 or more, their sum 1 at most"
       )
-
-
-@dataclass(frozen=True)
-class Masking:
-  """Settings that choose and replace the masked tokens of a record."""
-
-  max_predictions_per_seq: int = 20  # P
-  masked_lm_prob: float = 0.15
-  whole_word: bool = False
-  policy: MaskPolicy = MaskPolicy()
-
-
-DEFAULT_MASKING = Masking()
 
 
 # --- Rows ----------------------------------------------------------------
@@ -118,11 +106,8 @@ def join(
 
 
 def pad(values: Sequence[float], length: int, padding: int = 0) -> list:
-  """Appends padding up to a length; ValueError if the values are longer."""
-  missing = length - len(values)
-  if missing < 0:
-    raise ValueError(f"{len(values)} values do not fit into {length}")
-  return [*values, *[padding] * missing]
+  """Appends padding up to a length."""
+  return [*values, *[padding] * (length - len(values))]
 
 
 def pad_inputs(
@@ -147,12 +132,10 @@ class Row(NamedTuple):
 class RowEncoder:
   """Converts texts to at most T = `seq_length` ids; cuts the longer text first.
 
-  Raises ValueError if T is below 3 or the vocabulary lacks a special token.
+  Raises ValueError if the vocabulary lacks a special token.
   """
 
   def __init__(self, tokenizer: Tokenizer, seq_length: int):
-    if seq_length < 3:
-      raise UserError(f"max_seq_length {seq_length} must be at least 3")
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
     self._ids = tokenizer.cached_ids()
@@ -215,8 +198,6 @@ def check_texts(
   parts = enumerate(value)
   below = rank - 1, takes_words and not are_words
   texts = [check_texts(f"{name}[{i}]", part, *below) for i, part in parts]
-  if are_words and (empty := [i for i, word in enumerate(texts) if not word]):
-    raise UserError(f"{name}[{empty[0]}] is empty: give a word")
   if rank > 1 and [] in texts:
     raise UserError(f"a list in {name} is empty")
   return texts

@@ -56,7 +56,8 @@ def read_table(
   columns, by name, to check for blank texts.
   """
   if dialect:
-    lines = textfiles.decode(path, dialect[1]).split("\n")
+    text = textfiles.decode(path, dialect[1])
+    lines = re.sub("^sep=.(?=\n)", "", text).split("\n")  # Excel writes sep=;
   else:
     lines = textfiles.text_lines(path)
   if _extension(path) in (".jsonl", ".json"):
@@ -154,7 +155,7 @@ def _records(path, lines, delimiter, has_quotes=True, strict=True):
 
   Skips rows without any text, but keeps the row "".
   """
-  csv.field_size_limit(textfiles.MAX_LINE_BYTES)
+  csv.field_size_limit(1 << 28)
   quoting = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
   options = {"delimiter": delimiter, "quoting": quoting, "strict": strict}
   reader = csv.reader((f"{line}\n" for line in lines), **options)

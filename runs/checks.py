@@ -239,9 +239,6 @@ def vocabulary(
     mark = checkpoint_files.run_of(start).get("vocabulary")
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
-  if not file:
-    text = "no vocab.txt of the model beside its files: copy it into %s to "
-    logging.info(text + "query or serve the model", settings.output_dir)
   is_known = "do_lower_case" in settings.given
   case = settings.do_lower_case if is_known else None
   return mark, {"vocab_file": file, "do_lower_case": case}

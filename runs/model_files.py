@@ -244,7 +244,6 @@ def warn_if_changed(
     if name in flags
     and flags[name].training
     and name not in settings.several
-    and not _is_same_path(entry, name, settings[name])
     and not (name in _OF_TEXT and None in (value, settings.vocab_file))
     and json.loads(json.dumps(settings[name])) != value
   ]
@@ -258,14 +257,6 @@ def warn_if_changed(
   if changes:
     text = "%s was trained with %s; to train anew, name another --output_dir"
     logging.warning(text, path, ", ".join(changes))
-
-
-def _is_same_path(entry, name, path):
-  """True if `path` and the path in an entry's flag are the same file."""
-  if not all(isinstance(x, str) for x in (path, entry["flags"][name])):
-    return False
-  trained = checkpoint_files.path_of(entry, name) or ""
-  return os.path.realpath(trained) == os.path.realpath(path)
 
 
 def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ from functools import cached_property, partial
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
-from data.features import Masking, MaskPolicy
+from data.features import Masking
 from data.tokenization import open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import ATTENTION
@@ -284,16 +284,16 @@ class Masks(Settings):
     maximum=1,
   )
   mask_token_prob: float = flag(
-    MaskPolicy.mask_token_prob,
+    Masking.mask_token_prob,
     "Fraction of the tokens to mask that becomes [MASK].",
   )
   random_token_prob: float = flag(
-    MaskPolicy.random_token_prob,
+    Masking.random_token_prob,
     "Fraction of the tokens to mask that becomes random; others stay.",
   )
   do_whole_word_mask: bool = original(False, "Mask all pieces of a word.")
 
   def masks(self) -> Masking:
-    policy = MaskPolicy(self.mask_token_prob, self.random_token_prob)
+    replaced = self.mask_token_prob, self.random_token_prob
     number, whole_word = self.max_predictions_per_seq, self.do_whole_word_mask
-    return Masking(number, self.masked_lm_prob, whole_word, policy)
+    return Masking(number, self.masked_lm_prob, whole_word, *replaced)

@@ -110,8 +110,8 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def evaluates(self) -> bool:
-    """True if the final model is evaluated. Subclasses override this."""
-    return False
+    """True if the final model is evaluated; run_squad.py has no --do_eval."""
+    return bool(self.to_dict().get("do_eval"))
 
   @property
   def reads_dev(self) -> bool:
@@ -176,10 +176,6 @@ class FineTuning(Vocabulary, Training):
 @dataclass(frozen=True, kw_only=True)
 class EvaluatedFineTuning(FineTuning, Evaluation):
   """Flags of fine-tuning, for a program with --do_eval."""
-
-  @property
-  def evaluates(self) -> bool:
-    return self.do_eval
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -224,24 +224,11 @@ def rename(texts: Mapping, inputs: Collection[str]) -> dict:
 
 
 def answer_rows(predict, rows: Iterator[dict], size: int) -> Iterator[dict]:
-  """Answers rows in batches of `size`; an answer begins with its row's id.
-
-  A wrong row raises a UserError, after the answers to all earlier rows.
-  """
-  while True:
-    batch: list[dict] = []
-    error = None
-    try:
-      batch.extend(islice(rows, size))
-    except UserError as wrong:
-      error = wrong
+  """Answers rows in batches of `size`; an answer begins with its row's id."""
+  while batch := list(islice(rows, size)):
     texts = [{k: v for k, v in row.items() if k != _ID} for row in batch]
     for row, answer in zip(batch, predict.answer(texts), strict=True):
       yield {_ID: row[_ID], **answer} if _ID in row else answer
-    if error:
-      raise error
-    if len(batch) < size:
-      return
 
 
 # --- Files -----------------------------------------------------------------

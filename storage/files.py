@@ -38,12 +38,6 @@ def _remote(function: str, path: str, *arguments, **options):
   """Calls a function of tf.io.gfile; OSErrors name the path."""
   from tensorflow.io import gfile  # noqa: PLC0415
 
-  scheme = path.partition("://")[0]
-  if scheme not in gfile.get_registered_schemes():
-    raise OSError(
-      f"{path}: TensorFlow has no file system for {scheme}://. Mount it as a "
-      "folder, or copy the files"
-    )
   with _oserrors(path):
     return getattr(gfile, function)(path, *arguments, **options)
 
@@ -99,13 +93,6 @@ def size(path: str) -> int:
   if is_remote(path):
     return _remote("stat", path).length
   return os.path.getsize(path)
-
-
-def mtime(path: str) -> int:
-  """Time of the last change of a file, in nanoseconds."""
-  if is_remote(path):
-    return _remote("stat", path).mtime_nsec
-  return os.stat(path).st_mtime_ns
 
 
 def fingerprint(path: str) -> str:

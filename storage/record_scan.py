@@ -42,7 +42,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
 
   A file that another program wrote lacks the index of tfrecord.create, so this
   function scans the file. The file `cache` stores the result, which is valid
-  until the size or the modification time of the scanned file changes.
+  until the size or an end of the scanned file changes (tfrecord.identity).
   """
   known: dict[str, np.ndarray] = {}
   if cache:
@@ -55,7 +55,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     blocks, _ = read_index(path)
     if blocks is not None:
       return None, blocks
-    key = f"{path!a} {files.size(path)} {files.mtime(path)}"
+    key = f"{path!a} {tfrecord.identity(path)}"
     if key in known:
       return key, known[key]
     logging.info("scanning %s, which has no index", path)

@@ -14,8 +14,6 @@ from absl import logging
 from storage import UserError, files, setting
 
 COMPRESSED = (".gz", ".zst")
-# A file with a longer line is not text.
-MAX_LINE_BYTES = 1 << 28
 _CODES = (
   "CP949 for Korean, GB18030 for Chinese, CP950 for Taiwan and Hong Kong, "
   "CP932 for Japanese, CP1252 for western European text"
@@ -44,20 +42,14 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
   A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". Raises
-  OSError, or UserError if a byte is not UTF-8, a line is too long, or the file
-  is not text or cannot be decompressed.
+  OSError, or UserError if a byte is not UTF-8, or the file is not text or
+  cannot be decompressed.
   """
   position = start
   with open_text(path, start) as file:
-    read = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
-    for number, raw in enumerate(read):
+    for number, raw in enumerate(file):
       if end is not None and position >= end:
         return
-      if len(raw) == MAX_LINE_BYTES:
-        raise UserError(
-          f"{path}, line {line_number(path, start) + number}: no line break "
-          f"in {MAX_LINE_BYTES:,} bytes; break it into lines, if it is text"
-        )
       if not position:
         check_is_text(path, raw)
       try:

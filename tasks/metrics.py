@@ -26,11 +26,8 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
   from scipy import stats
   from sklearn import metrics
 
-  if name == "f1":
-    f1 = metrics.f1_score(labels == 1, predictions == 1, zero_division=0.0)
-    return float(f1)
-  if name.endswith("_f1"):
-    average = name.removesuffix("_f1")
+  averages = {"f1": "binary", "micro_f1": "micro", "macro_f1": "macro"}
+  if average := averages.get(name):
     f1 = metrics.f1_score(
       labels, predictions, average=average, zero_division=0.0
     )

@@ -50,7 +50,7 @@ run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or test
-run_classifier | do_train -data_dir | --do_train, --do_eval and --do_predict need --data_dir
+run_classifier | do_train -data_dir | this command needs --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
 run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
 run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed

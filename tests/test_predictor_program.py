@@ -170,9 +170,9 @@ def test_an_error_names_the_line_that_cannot_be_read(call, lines, message):
     call(Single, lines=lines)
 
 
-def test_lines_before_an_error_are_answered(call, capsys):
+def test_batches_before_an_error_are_answered(call, capsys):
   with pytest.raises(UserError, match="line 3 is not JSON"):
-    call(Single, lines=['"é"', '"b"', "{", '"c"'])
+    call(Single, "--batch_size=2", lines=['"é"', '"b"', "{", '"c"'])
   lines = capsys.readouterr().out.splitlines()
   assert _texts(map(json.loads, lines)) == [["é"], ["b"]]
   assert "é" in lines[0]

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -58,18 +57,12 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   # Ignore SIGHUP like nohup: a closed terminal must not end the server.
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   request.addfinalizer(lambda: signal.signal(signal.SIGHUP, before))
-  # The server raises the soft limit of open files to the hard limit.
-  files = resource.RLIMIT_NOFILE
-  limits = resource.getrlimit(files)
-  resource.setrlimit(files, (limits[1] // 2, limits[1]))
   program, port = client.start(
     tmp_path / "m",
     f"--model=other={folder}",  # /metrics counts each model's texts
     f"--model={tmp_path}/slow",
     *FLAGS.split(),
   )
-  resource.setrlimit(files, limits)
-  assert resource.prlimit(program.pid, files)[0] == limits[1]
   program.send_signal(signal.SIGHUP)
   server, texts = Client(port), ["ab c", "d"]
   _, answer = server.ask({"instances": texts}, client.PATH)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import blake2b
 from itertools import chain, groupby
 from typing import NamedTuple
@@ -254,9 +253,8 @@ def _spans(path: str, size: int, text_format: TextFormat) -> Iterator[Span]:
   while is_divisible and length - start > 1.5 * size:
     end = start + size - 1
     with textfiles.open_text(path, end) as file:
-      read_line = partial(file.readline, textfiles.MAX_LINE_BYTES)
-      end += len(read_line())
-      for line in iter(read_line, b""):
+      end += len(file.readline())
+      for line in file:
         end += len(line)
         if text_format.field or not line.decode(errors="replace").strip():
           break  # this line ends a document

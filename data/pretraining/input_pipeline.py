@@ -27,7 +27,7 @@ class Masker:
   def __init__(self, tokenizer: Tokenizer, masking: Masking):
     self._cls, self._sep = tokenizer.cls, tokenizer.sep
     self._mask = tokenizer.mask
-    self._masking, self._policy = masking, masking.policy
+    self._masking = masking
     self._max_predictions = masking.max_predictions_per_seq
     whole_word = masking.whole_word
     self._choose = self._choose_words if whole_word else self._choose_tokens
@@ -107,9 +107,9 @@ class Masker:
     index = tf.random.stateless_uniform(shape, seeds[1], 0, number, tf.int32)
     drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
     mask = tf.constant(self._mask, labels.dtype)
-    is_random = draw >= 1.0 - self._policy.random_token_prob
+    is_random = draw >= 1.0 - self._masking.random_token_prob
     words = tf.where(is_random, drawn, labels)
-    return tf.where(draw < self._policy.mask_token_prob, mask, words)
+    return tf.where(draw < self._masking.mask_token_prob, mask, words)
 
   def _pad(self, values):
     missing = self._max_predictions - tf.shape(values)[1]

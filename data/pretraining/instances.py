@@ -11,7 +11,7 @@ from itertools import chain
 from random import Random
 
 from data import features
-from data.features import DEFAULT_MASKING, Masking
+from data.features import Masking
 from data.pretraining import documents
 from data.pretraining.documents import Document, TextFormat, read_documents
 from data.vocab import Tokenizer
@@ -24,11 +24,11 @@ class StaticMasking:
 
   def __init__(self, tokenizer: Tokenizer, masking: Masking):
     self._masking = masking
-    self._mask_token_prob = masking.policy.mask_token_prob
+    self._mask_token_prob = masking.mask_token_prob
     # Probability that a word stays unchanged if it does not become [MASK].
     # Rounding makes the default exactly 0.5, as in the original.
     rest = max(1.0 - self._mask_token_prob, 1e-9)
-    self._keep_prob = round(1.0 - masking.policy.random_token_prob / rest, 12)
+    self._keep_prob = round(1.0 - masking.random_token_prob / rest, 12)
     self._mask, self._sep = tokenizer.mask, tokenizer.sep
     ids = tokenizer.vocab
     self._all_ids = list(ids.values())
@@ -105,14 +105,9 @@ class InstanceConfig:
   """Contents of records. If `masking` is None, training masks the records."""
 
   max_seq_length: int = 128  # 5 or more, three of them special tokens
-  masking: Masking | None = DEFAULT_MASKING
+  masking: Masking | None = field(default_factory=Masking)
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
-
-  @property
-  def tokens(self) -> tuple[str, ...]:
-    """Names of the special tokens that the vocabulary has to contain."""
-    return ("cls", "sep", "unknown", *(["mask"] if self.masking else []))
 
   @property
   def schema(self) -> Schema:
@@ -211,7 +206,7 @@ class BuildConfig:
 
 
 class RecordBuilder:
-  """Builds records from texts. The vocabulary needs InstanceConfig.tokens."""
+  """Builds records from texts. The vocabulary needs all special tokens."""
 
   def __init__(self, config: BuildConfig):
     self.config = config

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from data import features, labels, tables
+from data import labels, tables
 from data.features import Row, RowEncoder
 from data.vocab import Tokenizer
 from storage import UserError, files
-from storage.tfrecord import Schema
 
 ALL_COLUMNS = ("all",)
 BALANCED = "balanced"
@@ -195,18 +194,8 @@ def class_weights(
   return weights
 
 
-def record_schema(
-  seq_length: int, labels: Sequence[str], multi_label: bool = False
-) -> Schema:
-  """Schema of the records that `TextRecordBuilder` makes."""
-  if not labels:
-    return features.classification(seq_length, dtype="float32")
-  shape = (len(labels),) if multi_label else ()
-  return features.classification(seq_length, shape)
-
-
 class TextRecordBuilder(RowEncoder):
-  """Makes records of one or two texts, in the layout of `record_schema`.
+  """Makes records of one or two texts; see features.classification.
 
   `labels` are the classes in the order of the ids, or () for scores. An example
   without a label gets id 0. A call with None makes a padding record of zeros.

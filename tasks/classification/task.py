@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from data import labels, vocab_checks
+from data import features, labels, vocab_checks
 from data.records import RecordDataset
 from data.write_records import log_lengths, write_records
 from modeling import losses, models
@@ -156,14 +156,17 @@ class Classification(Task[Settings]):
       # TPUs need batches of a fixed size. Padding records fill the last batch.
       sizes = settings.eval_batch_size, settings.predict_batch_size
       filled = [*rows, *[None] * (-len(rows) % sizes[kind == "test"])]
-    layout = (settings.row_length, named.labels, named.multi_label)
-    schema = examples.record_schema(*layout)
+    length, multi_label = settings.row_length, named.multi_label
+    shape = (len(named.labels),) if multi_label else ()
+    dtype = "float32" if named.is_regression else "int64"
+    schema = features.classification(length, shape, dtype)
     path = self.records_file(split)
-    build = partial(examples.TextRecordBuilder, settings.tokenizer, *layout)
+    layout = settings.tokenizer, length, named.labels, multi_label
+    build = partial(examples.TextRecordBuilder, *layout)
     lengths = write_records(path, schema, filled, build, settings.num_workers)
     flag = settings.row_length_flag
-    log_lengths(file, lengths, settings.row_length, flag=flag)
-    multiple = length_multiple(settings, settings.row_length, split)
+    log_lengths(file, lengths, length, flag=flag)
+    multiple = length_multiple(settings, length, split)
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
@@ -207,7 +210,6 @@ class Classification(Task[Settings]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers that give labels or a score."""
     checks.check_head(settings, "multi_label")
     checks.check_windows(settings)
     start = checks.labels_file(settings)

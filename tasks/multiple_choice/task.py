@@ -53,7 +53,6 @@ class Swag(Task[Settings]):
   metric = "eval_accuracy"
 
   def make_model(self, config: BertConfig) -> keras.Model:
-    """Makes a multiple-choice model, or an ensemble."""
     number = self.settings.ensemble
     parts = [models.multiple_choice(config) for _ in range(number)]
     return models.ensemble(parts, models.mean_probs)
@@ -62,7 +61,6 @@ class Swag(Task[Settings]):
     return losses.classification()
 
   def convert(self, split: str) -> RecordDataset:
-    """Writes the records of a split: train, eval or predict.tf_record."""
     settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     rows = self.examples[split][: settings.max_examples]
@@ -132,7 +130,6 @@ class Swag(Task[Settings]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers that choose endings."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Swag(settings, {}).make_model(model_files.config(settings))
     return ServedModel(model, Answers(texts), MultipleChoice)

@@ -19,8 +19,8 @@ from absl import logging
 from serving.answers import softmax
 from storage import files
 from tasks import metrics
-from tasks.ner.examples import DOCUMENT_START, Sentence
-from tasks.ner.schemes import OUTSIDE, Scheme, recognize
+from tasks.ner.examples import Sentence
+from tasks.ner.schemes import Scheme, recognize
 
 
 class Score(NamedTuple):
@@ -152,15 +152,10 @@ def write_conll(
 
   White space within a word becomes "_".
   """
-  several = sentences[-1].document > 0
   lines: list[str] = []
-  document = None
   for sentence, tags in zip(sentences, predicted, strict=True):
-    known = sentence.tags is not None
-    if several and sentence.document != document:
-      lines += [" ".join([DOCUMENT_START] + [OUTSIDE] * (1 + known)), ""]
-    document = sentence.document
-    columns = sentence.words, *([sentence.tags] if known else []), tags
+    known = [] if sentence.tags is None else [sentence.tags]
+    columns = sentence.words, *known, tags
     for cells in zip(*columns, strict=True):
       lines.append(" ".join(re.sub(r"\s", "_", cell) for cell in cells))
     lines.append("")

@@ -56,11 +56,7 @@ class Scheme(NamedTuple):
   others: Collection[str] = ()  # tags that are perhaps of an unknown scheme
 
   def __str__(self) -> str:
-    if not self.layout:
-      return "IO (types alone)" if self.name else "none (single words)"
-    separator, is_suffix = self.layout
-    affix = "suffix" if is_suffix else "prefix"
-    return f"{self.name} ({affix}, separator {separator!r})"
+    return self.name or "none (single words)"
 
   def split(self, tag: str) -> tuple[str, str]:
     """Letter and type of a tag; a tag without a letter gets "I"."""

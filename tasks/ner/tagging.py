@@ -16,7 +16,6 @@ from tasks.ner.examples import Columns, Sentence
 from tasks.ner.schemes import OUTSIDE, PATTERNS, Scheme, recognize
 
 TARGETS = ("BIO", "BIOES")  # choices of --tag_scheme
-Read = dict[str, list[Sentence]]  # sentences of files that have been read
 _REMEDY = "--tag_scheme=BIO, or BIOES, converts all files; train with it, too"
 
 
@@ -79,10 +78,10 @@ def _used(sentences) -> set[str]:
 
 
 def find_tags(
-  train_file: str, columns: Columns, read: Read, tag_scheme: str | None = None
+  train_file: str, columns: Columns, tag_scheme: str | None = None
 ) -> labels.LabelSet:
   """Lists a training file's tags. Raises ValueError for a single tag."""
-  sentences = read[train_file] = examples.read_sentences(train_file, *columns)
+  sentences = examples.read_sentences(train_file, *columns)
   words = {word for sentence in sentences for word in sentence.words}
   if OUTSIDE in words and words <= recognize(words).parts.keys():
     raise UserError(
@@ -102,21 +101,19 @@ def find_tags(
 def read_tagged(
   path: str,
   columns: Columns,
-  read: Read,
   tags: Sequence[str],
   needs_tags: bool,
   tag_scheme: str | None = None,
 ) -> list[Sentence]:
   """Reads sentences; they have tags only if the model knows every tag.
 
-  `read` has sentences of files that were read before; this function removes
-  the sentences that it returns. Converts tags to `tag_scheme`, if given. Raises
-  OSError, or ValueError for an unknown layout. With `needs_tags`, tags that are
-  missing or unknown raise ValueError, too.
+  Converts tags to `tag_scheme`, if given. Raises OSError, or ValueError for an
+  unknown layout. With `needs_tags`, tags that are missing or unknown raise
+  ValueError, too.
   """
-  sentences = read.pop(path, [])
+  sentences: list[Sentence] = []
   try:
-    sentences = sentences or examples.read_sentences(path, *columns)
+    sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
     _log_scheme(path, sentences, scheme)
     tagged = _converted(path, sentences, scheme, tag_scheme)

@@ -32,7 +32,6 @@ class Ner(Task[Settings]):
 
   @property
   def metric(self) -> str:
-    """The score that selects the best checkpoint."""
     return "eval_f1" if recognize(self.labels).name else "eval_accuracy"
 
   def make_model(
@@ -53,7 +52,6 @@ class Ner(Task[Settings]):
     return losses.tagging()
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts sentences of a split to train, eval or predict.tf_record."""
     settings, tokenizer = self.settings, self.settings.tokenizer
     file, length = settings[f"{split}_file"], settings.max_seq_length
     sentences = self.examples[split]
@@ -140,7 +138,6 @@ class Ner(Task[Settings]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers that give the words' tags."""
     # labels.txt of the training, or of --init_checkpoint.
     start = checks.labels_file(settings)
     tags = labels.choose(settings.output_dir, start, None)

@@ -4,15 +4,13 @@ Legend: B texts, M largest number of masks in a text, T tokens, V vocabulary
 ids, K predicted tokens for a mask. Ragged dimensions are in parentheses.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from data import tokenization_ops, vocab
 from data.batching import Packing
-from data.features import DEFAULT_MASKING, Masking
+from data.features import Masking
 from data.pretraining.input_pipeline import CausalTargets, PretrainingInput
 from data.records import Source
 from modeling import losses, models
@@ -97,12 +95,12 @@ def eval_data(
 ) -> PretrainingInput | None:
   """Records of --eval_file; None without the flag.
 
-  Unmasked records get masks by --masked_lm_prob and the default MaskPolicy.
+  Unmasked records get masks by --masked_lm_prob and default replacements.
   """
   if not settings.eval_file:
     return None
-  masking = settings.masks()
-  masking = replace(masking, policy=DEFAULT_MASKING.policy)
+  number, prob = settings.max_predictions_per_seq, settings.masked_lm_prob
+  masking = Masking(number, prob, settings.do_whole_word_mask)
   sources = [Source(files.expand(settings.eval_file))]
   return _records(settings, config, sources, masking)
 

@@ -74,7 +74,6 @@ class Squad(Task[Settings]):
     return len(records.examples)
 
   def convert(self, split: str) -> RecordDataset:
-    """Converts the questions of a split to records, and writes the records."""
     settings, questions = self.settings, self.examples[split]
     is_training = split == "train"
     if is_training:
@@ -198,7 +197,6 @@ class Squad(Task[Settings]):
 
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
-    """Makes the untrained model, and Answers to questions about contexts."""
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     windows = vars(settings.windows())
     rules = vars(settings.decoding(null_threshold(settings)))

@@ -67,33 +67,21 @@ def test_a_converted_masked_lm_head_computes_nearly_equal_outputs(
   assert 0 < distance < 5e-3
 
 
-def _respell(path):
-  """Gives the layers the names that Keras 2 gives them."""
-  with h5py.File(path, "r+") as file:
-    names = []
-    file.visit(names.append)
-    for name in sorted(names, key=len, reverse=True):
-      old = name.rsplit("/", 1)[-1]
-      new = old.replace("layer_norm", "layernorm")
-      if new.endswith("_dense") and new[0] != "_":
-        new = f"_{new}"
-      if new != old and not old.startswith("layer_norm"):
-        file.move(name, f"{name.rsplit('/', 1)[0]}/{new}")
-    file.move("layers/embedding", "layers/embedding_1")
-    file.move("layers/reversible_embedding", "layers/embedding")
-    file.move("layers", "_layer_checkpoint_dependencies")
+# Names of layers from Keras 2, and the names from Keras 3.
+LAYERS = {
+  "a/_self_attention_layer/_query_dense": "a/self_attention_layer/query_dense",
+  "a/_feedforward_layernorm": "a/feedforward_layer_norm",
+  "_pooled_dense": "pooled_dense",
+}
 
 
-def test_the_layer_names_of_keras_2_are_read(preset):
-  (preset / "task.json").unlink()
-  new = keras_hub.read(str(preset))
-  _respell(preset / "model.weights.h5")
-  with h5py.File(preset / "model.weights.h5") as file:
-    block = file["_layer_checkpoint_dependencies/transformer_encoder_1"]
-    assert "_feedforward_layernorm" in block
-    assert "_query_dense" in block["_self_attention_layer"]
-  old = keras_hub.read(str(preset))
-  original.check_values(new, old)
+def test_the_layer_names_of_keras_2_are_read(tmp_path):
+  path = str(tmp_path / "model.weights.h5")
+  with h5py.File(path, "w") as file:
+    for name in LAYERS:
+      file[f"_layer_checkpoint_dependencies/{name}/vars/0"] = [1.0]
+  names = {f"{name}/vars/0" for name in LAYERS.values()}
+  assert keras_hub._read_arrays(path).keys() == names
 
 
 def _edit(preset, change):

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from official.legacy.bert import configs
 from official.nlp.configs import encoders
 from official.nlp.tools import export_tfhub_lib
 from tensorflow.core.protobuf import saved_model_pb2
@@ -41,28 +40,23 @@ def _check(folder, head, expected):
 # --- Format 2 --------------------------------------------------------------
 
 
-def _configs():
-  """Returns the old and the new configuration of Model Garden's exporter."""
+def _config():
+  """Returns a configuration of Model Garden's exporter."""
   fields = {key: getattr(CONFIG, key) for key in KEYS.split()}
-  old = configs.BertConfig.from_dict(fields)
   fields["num_layers"] = fields.pop("num_hidden_layers")
   encoder = encoders.BertEncoderConfig(**fields)
-  new = encoders.EncoderConfig(type="bert", bert=encoder)
-  return {"old": {"bert_config": old}, "new": {"encoder_config": new}}
+  return encoders.EncoderConfig(type="bert", bert=encoder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  ("kind", "with_mlm"), [("new", True), ("old", True), ("old", False)]
-)
-def test_a_module_of_format_2_computes_equal_outputs(tmp_path, kind, with_mlm):
-  options = _configs()[kind] | {"with_mlm": with_mlm}
+def test_a_module_of_format_2_computes_equal_outputs(tmp_path):
+  options = {"encoder_config": _config(), "with_mlm": True}
   _, model = export_tfhub_lib._create_model(**options)
   rng = np.random.RandomState(1)
   for variable in model.variables:
     variable.assign(rng.normal(0.1, 0.4, variable.shape))
-  items = model.checkpoint_items if with_mlm else {"encoder": model}
-  prefix = tf.train.Checkpoint(**items).save(str(tmp_path / "model"))
+  saved = tf.train.Checkpoint(**model.checkpoint_items)
+  prefix = saved.save(str(tmp_path / "model"))
   vocab.save(WORDS, tmp_path / "vocab.txt")
   export_tfhub_lib.export_model(
     str(tmp_path / "module"),
@@ -74,17 +68,15 @@ def test_a_module_of_format_2_computes_equal_outputs(tmp_path, kind, with_mlm):
   module = tf.saved_model.load(str(tmp_path / "module"))
   outputs = module(garden_inputs())
   expected = {x: outputs[x] for x in ("sequence_output", "pooled_output")}
-  if with_mlm:
-    logits = module.mlm(garden_inputs(with_positions=True))["mlm_logits"]
-    expected["masked_lm_logits"] = logits
-  head = "masked_lm" if with_mlm else "encoder"
-  bert = _check(tmp_path / "module", head, expected)
-  assert bert.lower_case is False
+  logits = module.mlm(garden_inputs(with_positions=True))["mlm_logits"]
+  expected["masked_lm_logits"] = logits
+  _check(tmp_path / "module", "masked_lm", expected)
 
 
 def test_the_case_and_the_vocabulary_of_format_2_are_read(tmp_path):
-  new = _configs()["new"]
-  _, encoder = export_tfhub_lib._create_model(**new, with_mlm=False)
+  _, encoder = export_tfhub_lib._create_model(
+    encoder_config=_config(), with_mlm=False
+  )
   case = tf.Variable(False, trainable=False)
   items = tf.train.Checkpoint(encoder=encoder, do_lower_case=case)
   items.write(str(tmp_path / "variables/variables"))

@@ -25,20 +25,13 @@ def test_the_length_of_a_row_counts_the_tokens_before_truncation(tmp_path):
   assert lengths == [4, 7, 10, 3, 4]
 
 
-def test_a_row_encoder_needs_a_length_of_three_and_the_token_unk(tmp_path):
+def test_a_row_encoder_needs_the_token_unk(tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[CLS]\n[SEP]\n[UNK]\n")
-  with pytest.raises(ValueError, match="max_seq_length 2 must be at least 3"):
-    features.RowEncoder(FullTokenizer(path), 2)
   features.RowEncoder(FullTokenizer(path), 3)
   path.write_text("[CLS]\n[SEP]\n")
   with pytest.raises(ValueError, match=r"lacks \[UNK\]"):
     features.RowEncoder(FullTokenizer(path), 3)
-
-
-def test_pad_refuses_more_values_than_fit():
-  with pytest.raises(ValueError, match="3 values do not fit into 2"):
-    features.pad([1, 2, 3], 2)
 
 
 # --- Batches without the columns that are padding in every record ------------

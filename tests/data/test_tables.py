@@ -88,6 +88,7 @@ TABS = _table("\t").replace("Sehr\t", "Sehr,")
     ("t.csv", SEMICOLONS),
     ("t.csv", SEMICOLONS.replace("\n", "\r")),  # line ends of old Macs
     ("t.csv", f";;\n\n{SEMICOLONS};;\n"),
+    ("t.csv", f"sep=;\r\n{SEMICOLONS}"),
     ("t.csv", SEMICOLONS.replace("a;b;c", " a ; b; c ")),
     ("t.tsv", SEMICOLONS),
     ("t.txt", _table("|")),
@@ -106,15 +107,6 @@ def test_tables_from_spreadsheet_programs_are_read(tmp_path, name, content):
     ["NA", "0", "None"],
     ['Er rief "Halt", lief', "0", "x"],
   ]
-
-
-def test_an_unusual_delimiter_is_logged_once(tmp_path, caplog):
-  caplog.set_level("INFO", "absl")
-  for _ in range(2):
-    [row] = read(tmp_path, "t.csv", "a;b\n1;2\n")
-    assert row.values == {"a": "1", "b": "2"}
-  message = f"{tmp_path}/t.csv: the columns are separated by ';'"
-  assert caplog.messages == [message]
 
 
 @pytest.mark.parametrize(
@@ -194,7 +186,6 @@ def test_utf8_that_is_read_with_another_encoding_is_reported(tmp_path, caplog):
   ("dialect", "message"),
   [
     (("ab", "utf-8"), "delimiter=ab is not a delimiter"),
-    (("semicolons", "utf-8"), "delimiter=semicolons is not a delimiter"),
     ((None, "cp125"), "encoding=cp125 is not an encoding"),
   ],
 )
@@ -233,9 +224,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     # A comma in a text moves the cells after it.
     ("t.csv", "a,b\nx,1\ny, z,1,\n", "line 3: 4 columns, expected 2"),
     ("t.csv", 'a,b\n1,2\n1,"2\n\n3,4\n', "begins on line 3 is not CSV"),
-    ("t.csv", 'a,b\n"1"x,2\n', "begins on line 2 is not CSV"),
     ("t.jsonl", '{"a": 1}\n{"a": "tru', "line 2 is not a JSON object"),
-    ("t.jsonl", "[1]\n", "line 1 is not a JSON object .it is '.1.'"),
     ("t.tsv", b"a\n\xe9\n", "line 2: byte 0xe9 is not UTF-8: .*: CP949 for K"),
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", "is a workbook .* save it as CSV UT"),
   ],
@@ -248,12 +237,11 @@ def test_an_error_names_the_file_and_the_problem(
   assert f"{tmp_path}/{name}" in str(error.value)
 
 
-@pytest.mark.parametrize("value", [["x"], {"en": "x"}])
-def test_a_list_in_a_column_of_texts_is_refused(tmp_path, value):
-  content = json.dumps({"a": "x", "b": value})
+def test_a_list_in_a_column_of_texts_is_refused(tmp_path):
+  content = json.dumps({"a": "x", "b": ["x"]})
   [row] = read(tmp_path, "t.jsonl", content, is_text="a".__contains__)
-  assert row.values["b"] == json.dumps(value)
-  with pytest.raises(UserError, match=r"line 1: 'b' is not text but [\[{]\""):
+  assert row.values["b"] == '["x"]'
+  with pytest.raises(UserError, match=r"line 1: 'b' is not text but \[\""):
     read(tmp_path, "t.jsonl", content, is_text="b".__contains__)
 
 

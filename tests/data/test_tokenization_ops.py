@@ -26,10 +26,6 @@ def pair(request):
 # Kinds of strings on which both tokenizers must agree.
 
 
-def uniform(rng):
-  return any_of(rng, 0, sys.maxunicode)
-
-
 def any_of(rng, first, last):
   codes = [rng.randint(first, last) for _ in range(rng.randrange(12))]
   return "".join(chr(c) for c in codes if not 0xD800 <= c < 0xE000)
@@ -63,23 +59,15 @@ def long_words(rng):
   return char * rng.choice([199, 200, 201]) + rng.choice(["", "!", " b", "\0"])
 
 
-def controls(rng):
-  return "".join(rng.choices("ab\0\t\r\n\x0b\x1c\x85\u2028\u200d\ufffd ", k=9))
-
-
 def invalid(rng):
   valid = scripts(rng).encode() + b"a \xe4\xbd\xa0"
   return bytes(rng.randrange(256) if rng.random() < 0.2 else x for x in valid)
 
 
 marks = pool(lambda c: unicodedata.combining(c) > 0)
-spacing_marks = pool(
-  lambda c: unicodedata.combining(c) > 0 and unicodedata.category(c) != "Mn"
-)
 changing = pool(lambda c: unicodedata.normalize("NFD", c.lower()) != c)
 
-GENERATORS = [uniform, scripts, marks, spacing_marks, changing, sigmas]
-GENERATORS += [long_words, controls, invalid]
+GENERATORS = [scripts, marks, changing, sigmas, long_words, invalid]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

@@ -75,10 +75,3 @@ def test_the_name_of_an_activation_may_be_null_or_have_capitals(tmp_path):
   for name, expected in ((None, "linear"), ("ReLU", "relu")):
     config = BertConfig.from_json(_write(tmp_path, hidden_act=name))
     assert config.hidden_act == expected
-
-
-def test_a_max_seq_length_above_the_models_positions_is_refused():
-  config = BertConfig(10, max_position_embeddings=600)
-  config.check_length(600)
-  with pytest.raises(ValueError, match="max_seq_length 601 exceeds"):
-    config.check_length(601)

@@ -183,28 +183,6 @@ def test_the_device_and_an_environment_variable_select_fused_operations(
       assert fused_ops.is_fused() != expected
 
 
-def test_attention_may_be_traced_for_unknown_lengths(form):
-  def probs_and_gradient(scores, mask):
-    with tf.GradientTape() as tape:
-      tape.watch(scores)
-      probs = fused_ops.masked_softmax(scores, mask, scale=0.5, training=True)
-      probs = fused_ops.dropout(probs, SEED, rate=0.2, training=True)
-    return probs, tape.gradient(probs, scores, tf.sin(scores))
-
-  traced = tf.function(
-    probs_and_gradient,
-    input_signature=[
-      tf.TensorSpec([None, 3, None, None]),
-      tf.TensorSpec([None, None, None], tf.int32),
-    ],
-  )
-  for length in (4, 3):
-    scores, mask = (x[..., :length, :length] for x in ATTENTION)
-    results = traced(scores, mask), probs_and_gradient(scores, mask)
-    for result, expected in zip(*results, strict=True):
-      np.testing.assert_allclose(result, expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("training", [False, True])
 def test_split_heads_are_parts_of_vectors_and_have_gradients(training, form):
   with tf.GradientTape() as tape:

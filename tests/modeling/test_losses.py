@@ -115,14 +115,3 @@ def test_a_teacher_for_regression_adds_a_squared_error():
   objective = losses.distilled(losses.regression(), _teacher, 0.5, 2.0)
   result = objective.losses({"logits": np.array([[2.0]])}, batch)
   np.testing.assert_allclose(result["example_loss"], [0.5 * 1 + 0.5 * 1])
-
-
-def test_the_loss_of_distilled_spans_is_the_mean_for_start_and_end():
-  start, end = tf.constant([[1.0, 2.0]]), tf.constant([[0.0, 3.0]])
-  outputs = {"start_logits": start, "end_logits": end}
-  targets = {"start_logits": end, "end_logits": end}
-  first, second = tf.constant([0]), tf.constant([1])
-  batch = {"start_positions": first, "end_positions": second}
-  objective = losses.distilled(losses.span(), lambda batch: targets, 1.0, 1.0)
-  result = objective.losses(outputs, batch)["example_loss"]
-  np.testing.assert_allclose(result, losses.divergence(start, end, 1.0) / 2)

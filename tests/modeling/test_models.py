@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import keras
 import numpy as np
 import pytest
@@ -9,28 +7,6 @@ from modeling import models
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
-
-
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize(
-  ("change", "positions"),
-  [({}, np.array([[1, 2], [0, 7]])), ({"attention": "shallow"}, None)],
-)
-def test_compute_output_spec_has_the_shapes_and_types_of_outputs(
-  dtype, change, positions
-):
-  keras.config.set_dtype_policy(dtype)
-  encoder = models.make_encoder(replace(CONFIG, **change))
-  arguments = tokens() | ({} if positions is None else {"positions": positions})
-  outputs = encoder(**arguments)
-  expected = encoder.compute_output_spec(**arguments)
-
-  def spec(value):
-    return tuple(value.shape), keras.backend.standardize_dtype(value.dtype)
-
-  assert keras.tree.map_structure(spec, dict(sorted(outputs.items()))) == (
-    keras.tree.map_structure(spec, dict(sorted(expected.items())))
-  )
 
 
 def test_a_sequence_longer_than_the_position_embeddings_is_refused():

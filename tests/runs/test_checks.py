@@ -176,14 +176,6 @@ def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
     checks.check_head(args, "multi_label")
 
 
-def test_a_checkpoint_in_output_dir_is_preferred_to_init_checkpoint(folder):
-  start = {"init_checkpoint": "old", "output_dir": str(folder / "out")}
-  args = programs.arguments("run_classifier", **start)
-  assert checks.checkpoint(args) == "old"
-  args = args.replace(output_dir=str(folder / "run"))
-  assert checks.checkpoint(args) == str(folder / "run/model.ckpt-3")
-
-
 @pytest.mark.parametrize("listing", ["", 'x: "model.ckpt-3"'])
 def test_a_run_is_refused_if_the_file_checkpoint_names_no_checkpoint(
   folder, listing
@@ -197,15 +189,13 @@ def test_a_run_is_refused_if_the_file_checkpoint_names_no_checkpoint(
   _check(folder, output_dir=str(run), do_train=True)
 
 
-def test_an_output_folder_of_a_different_program_or_task_is_refused(folder):
+def test_training_in_an_output_folder_of_a_different_task_is_refused(folder):
   run = str(folder / "run")
   _record(folder, "run_classifier", task_name="MRPC")
   _check(folder, output_dir=run, task_name="mrpc", do_train=True)
   _check(folder, output_dir=run, task_name="tsv")  # to predict a user's texts
   with pytest.raises(ValueError, match="was trained with --task_name=MRPC"):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
-  with pytest.raises(ValueError, match=r"run has a model of run_classifier\."):
-    _check(folder, output_dir=run, program="run_ner")
 
 
 def test_predicting_with_another_do_lower_case_than_in_training_is_refused(

@@ -16,10 +16,8 @@ TFLITE = {"export_format": ["keras", "tflite"]}
 FLAGS = {"task_name": "tsv", "max_seq_length": 10}
 # A window of 10 tokens has [CLS], 8 tokens of the text and [SEP].
 FLAGS |= {"max_text_length": 10, "window_stride": 8}
-TPU = {"use_tpu": True}
 TRAIN = {"do_train": True}
-FINE_TUNING, DEVICES = checks.check_training, checks.check_devices
-LONG_TEXTS = checks.check_windows
+FINE_TUNING, LONG_TEXTS = checks.check_training, checks.check_windows
 
 
 def EXPORTS(args):
@@ -40,22 +38,16 @@ def raises(message):
 CASES = [
   (FINE_TUNING, TRAIN | PATIENCE, "counts evaluations: give --eval_steps"),
   (FINE_TUNING, TRAIN | PATIENCE | {"eval_steps": 1}, None),
-  (FINE_TUNING, TRAIN | {"ensemble": 3, "num_seeds": 2}, "command trains 2"),
-  (FINE_TUNING, TRAIN | {"ensemble": 2, "num_seeds": 2}, None),
   (FINE_TUNING, TRAIN | {"profile_steps": (0, 1)}, None),
   (FINE_TUNING, TRAIN | {"profile_steps": (3, 3)}, "give two steps"),
   (EXPORTS, EXPORT, None),
-  (EXPORTS, EXPORT | {"export_dir": None}, "--do_export needs --export_d"),
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
-  (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "has 8 of the text"),
   (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
-  (DEVICES, TPU | {"distribution_strategy": "tpu"}, None),
-  (DEVICES, TPU | {"distribution_strategy": "mirrored"}, "contradicts"),
 ]
 
 
@@ -66,25 +58,6 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
   args = _settings(**flags)
   with raises(message):
     check(args)
-
-
-@pytest.mark.parametrize(
-  ("flags", "while_training", "at_all"),
-  [
-    ({"do_eval": True}, False, True),
-    (TRAIN, False, False),
-    (TRAIN | {"eval_steps": 5}, True, True),
-    (TRAIN | {"keep_best": True}, True, True),
-    (TRAIN | {"learning_rate": (1e-4, 1e-5)}, True, True),  # trials evaluate
-    ({"eval_steps": 5, "keep_best": True}, False, False),
-  ],
-)
-def test_the_dev_set_is_read_if_and_only_if_a_flag_needs_an_evaluation(
-  flags, while_training, at_all
-):
-  args = _settings(**flags)
-  assert args.evaluates_while_training == while_training
-  assert ("dev" in args.splits_to_read) == at_all
 
 
 @pytest.mark.parametrize(

@@ -108,16 +108,6 @@ def test_changed_flags_cause_a_warning_only_if_they_affect_a_training(
     assert (f"--{name}=" in caplog.text) == known.training, name
 
 
-def test_the_same_file_under_another_path_is_no_change(tmp_path, caplog):
-  args = programs.arguments("run_classifier", init_checkpoint="a/b.ckpt")
-  entry = {"flags": args.to_dict(), "directory": str(tmp_path)}
-  checkpoint_files.append_run(str(tmp_path), entry)
-  for path, is_other in (("a/../a/b.ckpt", False), ("a/c.ckpt", True)):
-    changed = args.replace(init_checkpoint=f"{tmp_path}/{path}")
-    model_files.warn_if_changed(changed, str(tmp_path))
-    assert ("--init_checkpoint=" in caplog.text) == is_other
-
-
 # Flags that do not change what a training learns.
 NOT_OF_TRAINING = """
 attention data_dir delimiter dev_file do_eval do_export do_predict do_train

@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,13 +47,6 @@ def test_all_engines_give_the_same_answers(every_task, folders, tmp_path, name):
   expected = model(examples)
   columns = tasks.columns(examples)
   with serving(model, tmp_path) as url:
-    body = json.dumps({"instances": examples}).encode()
-    with urllib.request.urlopen(f"{url}:predict", body) as response:
-      predictions = json.load(response)["predictions"]
-    for answer, other in zip(predictions, expected, strict=True):
-      [*values] = other.values()  # REST sends a single value without its name
-      named = answer if len(values) > 1 else dict.fromkeys(other, answer)
-      tasks.assert_same(named, other)
     predictors = [Predictor(folders[name], k) for k in ("savedmodel", "litert")]
     for predict in (*predictors, Predictor(url, files=folders[name])):
       for batch_size in (256, 1, 4):

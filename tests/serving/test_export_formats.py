@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,9 +28,6 @@ MODELS = {
   "classifier": lambda: models.classifier(CONFIG, 2),
   "classifier with exact gelu": lambda: models.classifier(ERF, 2),
   "left to right": lambda: models.classifier(LEFT_TO_RIGHT, 2),
-  "span_labeler": lambda: models.span_labeler(CONFIG),
-  "multiple_choice": lambda: models.multiple_choice(CONFIG),
-  "pretrainer": lambda: models.pretrainer(CONFIG),
   "tagger by features": lambda: models.feature_based_tagger(
     CONFIG, 3, "last", 4, any_device=True
   ),
@@ -37,9 +35,7 @@ MODELS = {
 
 
 def _inputs(model, batch, length):
-  draw = np.random.default_rng(batch).integers
-  has_choices = len(model.input["input_ids"].shape) == 3
-  shape = (batch, 3, length) if has_choices else (batch, length)
+  draw, shape = np.random.default_rng(batch).integers, (batch, length)
   inputs = {name: draw(0, 2, shape, np.int32) for name in model.input}
   inputs["input_ids"] = draw(0, CONFIG.vocab_size, shape, np.int32)
   inputs["input_mask"][..., 0] = 1
@@ -99,34 +95,12 @@ def test_the_name_of_each_litert_file_says_its_types(tmp_path, monkeypatch):
   assert values == [[False, []], [True, ["float16"]], [True, []]]
 
 
-OPEN = """
-import sys, warnings
-warnings.simplefilter("error", UserWarning)
-import keras, numpy as np
-import modeling.models
-for folder in sys.argv[1:]:
-  model = keras.saving.load_model(f"{folder}/export/model.keras")
-  outputs = model(dict(np.load(f"{folder}/inputs.npz")))
-  result = {name: np.array(value) for name, value in outputs.items()}
-  np.savez(f"{folder}/result.npz", **result)
-"""
-
-
-@pytest.mark.slow
 def test_keras_loads_an_export_with_the_same_outputs(tmp_path):
-  expected = {}
-  for name, build in MODELS.items():
-    folder = tmp_path / name
-    folder.mkdir()
-    model = build()
-    export.save(str(folder / "export"), _served(folder, model), ["keras"])
-    inputs = _inputs(model, 3, 7)
-    np.savez(folder / "inputs.npz", **inputs)
-    expected[folder] = model(inputs)
-  done = programs.python(["-c", OPEN, *map(str, expected)])
-  assert done.returncode == 0, done.stderr
-  for folder, outputs in expected.items():
-    _assert_close(np.load(folder / "result.npz"), outputs, 1e-6)
+  model = MODELS["classifier"]()
+  export.save(str(tmp_path / "export"), _served(tmp_path, model), ["keras"])
+  again = keras.saving.load_model(tmp_path / "export" / "model.keras")
+  inputs = _inputs(model, 3, 7)
+  _assert_close(again(inputs), model(inputs), 1e-6)
 
 
 def test_a_loaded_lstm_still_runs_on_any_device():

@@ -427,16 +427,15 @@ def test_nan_and_infinity_become_null_in_json():
   assert to_list(values[0, 0]) is None
 
 
-@pytest.mark.parametrize("labels", [None, ["b", "a"]])
-@pytest.mark.parametrize("do_lower_case", [False, True])
+@pytest.mark.parametrize(
+  ("labels", "do_lower_case"), [(None, True), (["b", "a"], False)]
+)
 def test_the_files_of_an_export_restore_task_tokenizer_and_labels(
   tmp_path, labels, do_lower_case
 ):
   tokenizer = FullTokenizer(tasks.vocab_file(), do_lower_case)
-  config = TextConfig(tokenizer, 33, labels)
-  serving_answers.save(
-    str(tmp_path), classification.Answers(config, pairs=False)
-  )
+  answers = classification.Answers(TextConfig(tokenizer, 33, labels), False)
+  serving_answers.save(str(tmp_path), answers)
   task, loaded, settings = serving_answers.load(str(tmp_path))
   assert loaded == TextConfig(loaded.tokenizer, 33, labels)
   assert loaded.tokenizer.vocab == tokenizer.vocab

@@ -62,26 +62,6 @@ def test_two_replicas_evaluate_and_predict_like_one_replica(batch_size):
     np.testing.assert_allclose(predicted[name], value, atol=1e-5)
 
 
-def test_the_batch_is_divided_among_replicas():
-  """A replica computes only its own rows of the batch."""
-  seen = []
-
-  def record(ids):
-    tf.py_function(lambda i: seen.append(i.numpy().tolist()), [ids], [])
-    return tf.cast(ids, tf.float32)
-
-  with toy.two_replicas().scope():
-    ids = keras.Input([2], dtype="int32", name="ids")
-    recorder = keras.layers.Lambda(record, output_shape=(2,))
-    model = keras.Model({"ids": ids}, {"same": recorder(ids)})
-    seen.clear()
-    batch = {"ids": tf.reshape(tf.range(10), [5, 2])}
-    result = loop.predict(model, [batch])
-  np.testing.assert_array_equal(result["same"], batch["ids"])
-  rows_by_replica = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [0, 0]]]
-  assert sorted(seen, key=lambda rows: rows[0]) == rows_by_replica
-
-
 def test_predict_passes_on_the_fields_that_are_not_inputs():
   def number(n, batch):
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}

@@ -50,7 +50,7 @@ def _train(tmp_path, steps=5, step=None, evaluate=None, evaluated=0, **plan):
   return toy.train(tmp_path, step, data, plan, **options), seen
 
 
-def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
+def test_a_training_saves_evaluates_and_reports(tmp_path, monkeypatch):
   step, seen, save = toy.train_step(), [], Checkpoints.save
 
   def save_after_metrics(self, step, values):
@@ -76,11 +76,6 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, log, monkeypatch):
     rate = pytest.approx(0.01 * (1 - (line["step"] - 1) / 100))
     assert line["learning_rate"] == rate
   assert line["step"] == 5
-  assert "step 5 of 5, loss " in log.text
-  assert "examples/s" in log.text
-  tags = {value.tag for _, value in toy.summaries(tmp_path)}
-  assert {"loss", "learning_rate", "gradient_norm"} <= tags
-  assert "examples_per_second" in tags
 
 
 def test_a_call_runs_about_five_seconds_of_steps_without_evaluations(
@@ -107,14 +102,6 @@ def test_a_call_runs_about_five_seconds_of_steps_without_evaluations(
   assert speeds == [8.0, 8.0]  # a line for each evaluation
   # The training ended early and saved its last step.
   assert (tmp_path / "model.ckpt-16.index").exists()
-
-
-def test_no_report_begins_if_the_data_cannot_be_opened(traced):
-  def no_data(context):
-    raise KeyError("no data")
-
-  with pytest.raises(KeyError, match="no data"):
-    next(iter(loop.Training(traced, no_data, None, loop.Plan(9), pytest.fail)))
 
 
 def test_a_resumed_training_begins_with_a_missed_evaluation(tmp_path, traced):
@@ -191,34 +178,19 @@ def test_a_record_that_cannot_be_read_is_reported(tmp_path):
     toy.train(tmp_path, toy.train_step(), data, loop.Plan(5), source=source)
 
 
-class _TwoWorkers:
-  """A strategy whose other worker always sends the same values."""
-
-  num_replicas_in_sync = 2
-
-  def __init__(self, other):
-    self.other = other
-
-  def run(self, function):
-    return function()
-
-  def reduce(self, operation, value, axis):
-    assert (operation, axis) == ("SUM", None)
-    return value + tf.constant(self.other)
-
-
 @pytest.mark.parametrize("other_end", [0.0, 1.0])
 @pytest.mark.parametrize("end", [False, True])
 def test_workers_agree_on_the_end_and_on_the_speed(monkeypatch, end, other_end):
   monkeypatch.setattr(loop.processes, "has_others", lambda: True)
-  strategy = _TwoWorkers([other_end, 5.0])  # this worker: 3 s, mean 4 s
+  strategy = SimpleNamespace(num_replicas_in_sync=2)
   monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
+  other = tf.constant([other_end, 5.0])  # this worker: 3 s, mean 4 s
+  monkeypatch.setattr(loop, "sum_over_replicas", lambda _, own: own + other)
   assert loop._synchronize(end, 3.0) == (end or other_end == 1.0, 4.0)
 
 
-@pytest.mark.parametrize("steps", [(1, 3), (1, 30)])
-def test_the_requested_steps_are_profiled_in_one_file(tmp_path, steps):
-  first, last = steps
-  plan = {"profile_first": first, "profile_last": last}
+@pytest.mark.parametrize("last", [3, 30])
+def test_the_requested_steps_are_profiled_in_one_file(tmp_path, last):
+  plan = {"profile_first": 1, "profile_last": last}
   _train(tmp_path, **plan, profile_folder=str(tmp_path))
   assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1

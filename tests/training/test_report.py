@@ -142,15 +142,3 @@ def test_a_panel_shows_the_curves_of_training_and_evaluation(
     "loss": {"training": [[1, 4.0], [3, 3.0]], "evaluation": [[2, 5.0]]},
     "f1": {"evaluation": [[2, 0.25]]},
   }
-
-
-def test_a_line_of_metrics_has_the_learning_rate_of_its_step(tmp_path):
-  log = _begun(tmp_path, 9)
-  log.add_steps(1, 1, {"loss": (1, 1), "learning_rate": (0.5, 1)})
-  log.add_steps(4, 3, {"loss": (6, 3), "learning_rate": (0.25, 1)})
-  log.log()
-  log.add_steps(9, 5, {"loss": (10, 5), "learning_rate": (0.125, 1)})
-  log.end()
-  lines = report.read_metrics(str(tmp_path))
-  assert [line["learning_rate"] for line in lines] == [0.25, 0.125]
-  assert lines[0]["loss"] == (1 + 6) / (1 + 3)

@@ -14,7 +14,7 @@ from modeling import losses, models, tracing
 from tests.shared import slow
 from tests.training import toy
 from training import loop
-from training.step import LossScale, TrainStep, batch_inputs, set_dtype_policy
+from training.step import LossScale, TrainStep, set_dtype_policy
 
 STEPS = 6
 
@@ -186,27 +186,6 @@ def test_a_gradient_that_is_not_finite_is_reported():
   sums = step.train(iter(data), tf.constant(1))
   assert np.isfinite(sums["loss"][0])
   assert step.first_nonfinite_step.numpy() == 1
-
-
-def _products(graph):
-  """Counts matrix products in a graph and the functions inside."""
-  return len(re.findall(r'op: "\w*MatMul', str(graph.as_graph_def())))
-
-
-def test_layers_below_the_first_trained_layer_have_no_gradient():
-  result = []
-  for frozen in (set(), {("embeddings", None), ("encoder", None)}):
-    model = models.classifier(toy.config(), 2)
-    models.freeze(model, frozen)
-    step = toy.train_step(model=model, objective=losses.classification())
-    labels = {"label_ids": np.ones(8, np.int32), "is_real_example": np.ones(8)}
-    data = tf.data.Dataset.from_tensors(toy.examples(8) | labels)
-    result.append(_products(toy.train_graph(step, data)))
-  tokens = batch_inputs(model, toy.examples(8))
-  forward = tf.function(model).get_concrete_function(tokens)
-  full, head = (number - _products(forward.graph) for number in result)
-  # The pooler adds three products, one of them for the bias. The head adds two.
-  assert head <= 5 < full
 
 
 def test_a_loss_scale_does_not_change_finite_updates():

@@ -25,22 +25,18 @@ B, C = 4, 3
 DYNAMIC = {"DynamicPartition", "NonMaxSuppression", "RaggedRange"}
 DYNAMIC |= {"Unique", "UniqueV2", "Where"}
 CONFIG = replace(toy.config(0.1), use_one_hot_embeddings=True)
-LEFT_TO_RIGHT = replace(CONFIG, attention="left_to_right")
 MODELS = {
   "pretraining": lambda: models.pretrainer(CONFIG),
-  "left to right": lambda: models.pretrainer(LEFT_TO_RIGHT, False),
   "classification": lambda: models.classifier(CONFIG, 3),
   "regression": lambda: models.classifier(CONFIG, 1),
   "spans": lambda: models.span_labeler(CONFIG),
   "tagging": lambda: models.tagger(CONFIG, 5),
   "choice": lambda: models.multiple_choice(CONFIG),
 }
-PRETRAINING = features.pretraining(T, P)
 SCORES = features.classification(T, dtype="float32")
 # Objective and schema per model.
 DATA = {
-  "pretraining": (losses.pretraining(), PRETRAINING),
-  "left to right": (losses.pretraining(False), PRETRAINING),
+  "pretraining": (losses.pretraining(), features.pretraining(T, P)),
   "classification": (losses.classification(), features.classification(T)),
   "regression": (losses.regression(), SCORES),
   "spans": (losses.span(), features.squad(T, is_training=True)),

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from data import features, vocab
-from data.features import Masking, MaskPolicy
+from data.features import Masking
 from data.pretraining.input_pipeline import CausalTargets, Masker
 from data.tokenization import FullTokenizer
 from tests.data.pretraining.test_instances import MASK_POLICIES
@@ -86,14 +86,14 @@ def test_masked_lm_ids_and_positions_restore_the_tokens(whole_word, prob, rng):
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
 def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
-  masker = _masker(whole_word=whole_word, policy=policy)
+  masker = _masker(P, 0.15, whole_word, *policy)
   after = _numpy(masker(batch, [5, 6]))
   positions = after["masked_lm_positions"]
   chosen = after["masked_lm_weights"] > 0
   now = np.take_along_axis(after["input_ids"], positions, axis=1)[chosen]
   labels = after["masked_lm_ids"][chosen]
   others = now[(now != MASK) & (now != labels)]
-  masks, drawn = policy.mask_token_prob, policy.random_token_prob
+  masks, drawn = policy
   for result, expected in (
     (chosen.sum() / np.sum(batch["input_mask"]), 0.15),
     ((now == MASK).mean(), masks),
@@ -140,7 +140,7 @@ def test_a_record_may_have_more_masked_lm_positions_than_tokens(rng):
 @pytest.mark.parametrize("probs", [(-0.1, 0.5), (0.6, 0.5), (float("nan"), 0)])
 def test_mask_probabilities_below_0_or_with_a_sum_above_1_are_refused(probs):
   with pytest.raises(ValueError, match="must be 0 or more, their sum 1"):
-    MaskPolicy(*probs)
+    Masking(P, 0.15, False, *probs)
 
 
 def test_a_word_piece_that_begins_a_text_is_masked_like_a_word():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from data import vocab
-from data.features import Masking, MaskPolicy
+from data.features import Masking
 from data.pretraining import instances, shards
 from data.pretraining.instances import InstanceConfig
 from data.records import parser
@@ -88,7 +88,7 @@ def test_the_preview_of_a_left_to_right_training_shows_next_tokens(text):
 
 
 def test_masks_in_the_preview_of_unmasked_records_depend_on_the_seed(text):
-  masking = Masking(7, 0.5, policy=MaskPolicy(1.0, 0.0))
+  masking = Masking(7, 0.5, False, 1.0, 0.0)
   first, again, other = (
     [*shards.preview(corpus.build_config(None, seed), [text], 9, masking)]
     for seed in (1, 1, 2)

@@ -91,7 +91,6 @@ text | {"instances": ["a", 5]} | text[1] is 5: give a text in UTF-8
 text | {"inputs": {"b64": "YQ=="}} | input "text" has to be a list
 text | {"inputs": [{"b64": 1}]} | {'b64': 1} has no base64 data
 text | {"inputs": [{"b64": "*"}]} | {'b64': '*'} has no base64 data
-words | {"inputs": [["a", ""]]} | text[0][1] is empty: give a word
 pair | {"inputs": [1]} | x[0] is 1: give int32 in lists of equal lengths, nesting depth 1
 cube | {"inputs": [[[1], [2]], [[1], [2, 3]]]} | x[1] is [[1], [2, 3]]: give int32 in lists of equal lengths, nesting depth 2
 pair | {"inputs": [[1], [2147483648]]} | x[1] is [2147483648]: give int32 in lists of equal lengths, nesting depth 1

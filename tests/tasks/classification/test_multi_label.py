@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
 import run_classifier
-from data import labels
+from data import features, labels
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
 from tests import programs
@@ -40,7 +40,7 @@ def test_a_text_in_a_users_file_may_have_several_labels(tmp_path):
 
 def test_records_have_a_0_or_1_for_each_label(tokenizer):
   build = TextRecordBuilder(tokenizer, 4, LABELS, multi_label=True)
-  schema = examples.record_schema(4, LABELS, multi_label=True)
+  schema = features.classification(4, (3,))
   for label, expected in ((("woe", "joy"), [1, 0, 1]), ((), [0] * 3)):
     row, _ = build(TextExample("", "a", label=label))
     assert row["label_ids"] == expected

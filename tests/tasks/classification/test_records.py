@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from data import features, records, write_records
-from tasks.classification import examples as classification_examples
 from tasks.classification.examples import TextExample, TextRecordBuilder
 
 
@@ -26,8 +25,7 @@ def test_twelve_labels_keep_their_order(tokenizer):
 def test_a_record_may_have_a_score(tokenizer, tmp_path):
   build = TextRecordBuilder(tokenizer, 3, ())
   path = str(tmp_path / "x.tf_record")
-  schema = classification_examples.record_schema(3, ())
-  assert schema == features.classification(3, dtype="float32")
+  schema = features.classification(3, dtype="float32")
   examples = [TextExample("x", "a", None, "3.75"), TextExample("y", "b"), None]
   write_records.write_records(path, schema, examples, lambda: build)
   [batch] = tf.data.TFRecordDataset(path).batch(9).map(records.parser(schema))
@@ -40,7 +38,7 @@ def test_one_and_two_processes_write_the_same_records(
 ):
   monkeypatch.setattr(write_records, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
-  schema = classification_examples.record_schema(8, ("no", "yes"))
+  schema = features.classification(8)
   texts = ["a " * (i % 9) for i in range(40)]
   examples = [TextExample("x", text, "b", "yes") for text in texts]
   for processes in (1, 2):

@@ -55,7 +55,7 @@ def _batch_sizes(monkeypatch):
     sizes.append(size)
     return {"logits": LOGITS[: len(records.rows)]}
 
-  monkeypatch.setattr(task.inference, "outputs", outputs)
+  monkeypatch.setattr(task.loop, "outputs", outputs)
   return sizes
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from tasks.ner import examples
 from tasks.ner.examples import Sentence
-from tests import shared
 
 TEXT = """-DOCSTART- -X- O O
 
@@ -67,24 +66,20 @@ BOTH = ({"tag_column": -1}, {"tag_column": None})
       [{"word_column": 1, "tag_column": 3}],
       "1: 3 col.* 1 and 3: wr",
     ),
-    ("a O\n", [{"tag_column": -3}], "1: 2 columns, but .* columns 0 and -3"),
     ("a O\n\n\tO\n", [{}], "3: the word or the tag is empty"),
     # Rows of another width, and running text.
     ("a N O\n\nb O\nc N O\n", BOTH, "4: 3 columns, but line 3 has 2: write"),
     # Words and tags in one cell.
-    ("Ann/B-PER ran/O\nto/O Riga/B-LOC\n", BOTH, "1: '[/]' is in .*: write"),
     ("The/DT ./.\nIt/PRP ran/VB far/RB ./.\n", BOTH, "1: '[/]' is in "),
     ("Ann_B-PER ran_O\n", BOTH, "1: '[_]' is in .*: write each word on"),
     ("Ann|B-PER\nran|O\n", BOTH, "1: '[|]' is in .*: write each word on"),
     ("Sentence,Word,Tag\n1,Ann,B-PER\n,ran,O\n", BOTH, "1: '[,]' is in .*: w"),
-    ('"Ann";"B-PER"\n"ran";"O"\n', BOTH, "1: '[;]' is in .*: write each word"),
     # JSON lines.
     ('{"tokens": ["a"], "tags": [3]}', [{}], r'ner_tags.*\{"tags": \[3'),
     ('{"tokens": ["a", "b"], "tags": ["O"]}', [{}], "2 words, but 1 tags"),
     ('{"text": "a", "spans": []}', [{}], r'tokens or words.*\["text", "sp'),
     ('{"tokens": ["a"]}', [{}], "expected ner_tags or .*there is .*tokens"),
     ('{"tokens": ["a", ""], "tags": ["O", "O"]}', [{}], "1.*tokens.*none empt"),
-    ('{"tokens": ["a"], "tags": ["O"', [{}], "1 is not a JSON object"),
   ],
 )
 def test_errors_name_the_line_that_cannot_be_read(
@@ -95,34 +90,9 @@ def test_errors_name_the_line_that_cannot_be_read(
       examples.read_sentences(_write(tmp_path, content), **more)
 
 
-@pytest.mark.parametrize("content", ["", "\n-DOCSTART- O\n\n"])
-def test_a_file_without_words_is_refused(tmp_path, content):
+def test_a_file_without_words_is_refused(tmp_path):
   with pytest.raises(ValueError, match=r"x\.txt has no words"):
-    examples.read_sentences(_write(tmp_path, content))
-
-
-@pytest.mark.slow
-@shared.on_datasets
-@pytest.mark.parametrize(
-  ("file", "tag", "sentences", "words"),
-  [
-    ("wnut17/wnut17train.conll", -1, 3394, 62730),
-    ("wnut17/emerging.test", None, 1287, 23394),
-    ("ncbi_disease/train.tsv", -1, 5424, 135701),
-    ("bc5cdr/train.tsv", -1, 4560, 118170),
-    ("wikiann_en/train", -1, 20000, 160394),
-    ("wikigold/wikigold.conll.txt", -1, 1696, 39007),
-  ],
-)
-def test_published_files_have_known_numbers_of_sentences_and_words(
-  file, tag, sentences, words
-):
-  path = f"{shared.DATASETS}/{file}"
-  result = examples.read_sentences(path, tag_column=tag)
-  assert len(result) == sentences
-  assert sum(len(sentence.words) for sentence in result) == words
-  if "wikigold" in file:
-    assert result[-1].document == 144
+    examples.read_sentences(_write(tmp_path, "\n-DOCSTART- O\n\n"))
 
 
 def _read(tmp_path, text, *columns):
@@ -168,7 +138,6 @@ TAGGED, BARE = (0, -1), (0, None)
   ("text", "columns", "expected"),
   [
     # Comments are not words.
-    ("# 1\tx=en\nAnn B-X\nran O\n\n# 2\tx=en\nto O", TAGGED, "Ann ran / to"),
     (
       "# newdoc id = a\n# sent_id = a-1\n# text = Ann ran\n1\tAnn\t_\tNN\n"
       "2\tran\t_\tVB\n\n# sent_id = a-2\n1\tto\t_\tIN\n",
@@ -183,12 +152,9 @@ TAGGED, BARE = (0, -1), (0, None)
     ),
     ("# a-1\nAnn B-PER\n\n#sent_id=2\nran O\n", TAGGED, "Ann / ran"),
     ("## a\t<Ann:PS> ran\nA\tB-PS\n \tO\nr\tO\n", TAGGED, "A ▁ r"),
-    ("# a b\nAnn\nran\n", BARE, "Ann ran"),
     ("# a\n1\tAnn\tB-PER\n2\tran\tO\n", (1, 2), "Ann ran"),
     # A number sign may be a word.
     ("#\tO\n#yolo\tB-X\nAnn\tO\n", TAGGED, "# #yolo Ann"),
-    ("#yolo HT\n@ann USR\nran VB\n", TAGGED, "#yolo @ann ran"),
-    ("# #\nran VB\n", TAGGED, "# ran"),
     ("#\n#yolo\nAnn\n", BARE, "# #yolo Ann"),
     ("a b\tB-X\nc\u00a0d  O\n", TAGGED, "a b c\u00a0d"),
     ("[\n{\n", BARE, "[ {"),  # no JSON
@@ -255,9 +221,3 @@ def test_a_column_of_numbers_has_no_words(tmp_path, text, first):
   for column in (-1, None):
     with pytest.raises(ValueError, match=f"{first}' .*--word_column and --tag"):
       examples.read_sentences(path, 0, column)
-
-
-@pytest.mark.parametrize("text", ["7 B-NUM\n12 O\n", "1 a NUM\nst b O\n"])
-def test_words_may_be_numbers(tmp_path, text):
-  [sentence] = examples.read_sentences(_write(tmp_path, text))
-  assert sentence.words == [line.split()[0] for line in text.splitlines()]

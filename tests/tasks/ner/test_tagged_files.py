@@ -32,7 +32,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = partial(tagging.find_tags, path, columns, {})
+  find = partial(tagging.find_tags, path, columns)
   return labels.choose(folder, None, find)
 
 
@@ -41,7 +41,7 @@ def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
   assert _tags(path, COLUMNS, folder) == TAGS
   assert not labels.exist(folder)  # labels.txt is written later
   for needs_tags in (True, False):
-    result = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags)
+    result = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags)
     assert [s.tags for s in result] == [["B-PET", "O"], ["O", "O", *TAGS[1:]]]
   labels.save(TAGS, folder)
   # A prediction ignores a training file that has changed.
@@ -70,9 +70,9 @@ def test_words_with_unknown_or_missing_tags_are_not_scored(
 ):
   path = _write(tmp_path, text)
   with pytest.raises(ValueError, match=error):
-    tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=True)
+    tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=True)
   assert not caplog.messages
-  [sentence] = tagging.read_tagged(path, COLUMNS, {}, TAGS, needs_tags=False)
+  [sentence] = tagging.read_tagged(path, COLUMNS, TAGS, needs_tags=False)
   assert (sentence.words, sentence.tags) == (["Rex", "Tom"], None)
   message = f"words are tagged, but nothing is scored: .*{error}"
   assert re.search(message, caplog.messages[-1])
@@ -83,32 +83,8 @@ def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
 ):
   page = (programs.ROOT / "docs/named_entities.md").read_text()
   [block] = re.findall(r"```python\n(.*?)```", page, re.S)
-  given = re.search(r"\nspans = .*", block)[0], "Ann Lee ran to Riga."
-
-  def read(spans, text):
-    code = block.replace(given[0], f"\nspans = {spans}")
-    code = code.replace(given[1], text)
-    exec(compile(code, "docs/named_entities.md", "exec"), {})
-    path = _write(tmp_path, capsys.readouterr().out)
-    [sentence] = examples.read_sentences(path)
-    return sentence
-
-  nested = [(14, 18, "LOC"), (0, 18, "ORG"), (0, 10, "MISC")]
-  tags = read(nested, "University of Riga ran.").tags
-  assert tags == ["B-ORG", "I-ORG", "I-ORG", "O", "O"]
-  sentence = read(given[0].partition(" = ")[2], given[1])
+  exec(compile(block, "docs/named_entities.md", "exec"), {})
+  path = _write(tmp_path, capsys.readouterr().out)
+  [sentence] = examples.read_sentences(path)
   assert sentence.words == ["Ann", "Lee", "ran", "to", "Riga", "."]
   assert sentence.tags == ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
-
-
-def test_a_training_reads_its_file_once(tmp_path, monkeypatch):
-  path, number, read = _write(tmp_path, TEXT), [], examples.read_sentences
-  monkeypatch.setattr(
-    examples, "read_sentences", lambda *given: number.append(1) or read(*given)
-  )
-  known = {}
-  assert tagging.find_tags(path, COLUMNS, known) == TAGS
-  again = tagging.read_tagged(path, COLUMNS, known, TAGS, needs_tags=True)
-  assert again == read(path, *COLUMNS)
-  assert len(number) == 1
-  assert not known

@@ -1,15 +1,10 @@
 """A text is split into words as in tag files."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.ner.answers import split_words
-from tasks.ner.examples import read_sentences
-from tasks.ner.schemes import recognize
-from tests import shared
 
 # A text, then its words with blanks between them.
 TEXTS = """
@@ -83,57 +78,3 @@ def test_split_words_keeps_the_words_of_a_list(texts):
 def test_the_time_of_a_split_grows_linearly_with_the_length(part):
   text = part * 100_000  # quadratic time would take hours
   assert "".join(_split(text)) == text.replace(" ", "")
-
-
-# --- Real tag files --------------------------------------------------------
-
-_CLOSING = re.compile(r"[.,;:!?)\]}%]+|(?i:n['’]t|['’](?:s|m|d|re|ve|ll))")
-_OPENING = re.compile(r"[(\[{$£€#]")
-
-
-def _detokenize(sentence):
-  """Joins words as people write text; returns text and spans of the words."""
-  text, spans, glued = "", [], True
-  is_open = {'"': False, "'": False}
-  for word in sentence:
-    glue_left = bool(_CLOSING.fullmatch(word))
-    glue_right = bool(_OPENING.fullmatch(word))
-    if word in is_open:
-      is_possessive = word == "'" and text.endswith("s") and not is_open[word]
-      glue_left = is_possessive or is_open[word]
-      glue_right = not glue_left
-      is_open[word] ^= not is_possessive
-    text += "" if glued or glue_left else " "
-    spans.append((len(text), len(text) + len(word)))
-    text += word
-    glued = glue_right
-  return text, spans
-
-
-# Minimum fractions of words and entities to restore in each file. A split at
-# blanks restores .74 and .54 of the first file, .76 and .72 of the second file.
-# BERT's split restores .98 and .95 of the first, .87 and .94 of the second.
-@shared.on_datasets
-@pytest.mark.parametrize(
-  ("file", "of_words", "of_entities"),
-  [
-    ("wikigold/wikigold.conll.txt", 0.997, 0.993),
-    ("wnut17/wnut17train.conll", 0.966, 0.978),
-  ],
-)
-def test_most_words_and_entities_of_real_tag_files_are_restored(
-  file, of_words, of_entities
-):
-  counts = [0, 0, 0, 0]
-  sentences = read_sentences(f"{shared.DATASETS}/{file}")
-  scheme = recognize({tag for s in sentences for tag in s.tags})
-  for sentence in sentences:
-    text, spans = _detokenize(sentence.words)
-    result = {*split_words(text)[1]}
-    counts[0] += len(spans)
-    counts[1] += len(result & {*spans})
-    for entity in scheme.entities(sentence.tags):
-      counts[2] += 1
-      counts[3] += {*spans[entity.begin : entity.end]} <= result
-  assert counts[1] / counts[0] > of_words
-  assert counts[3] / counts[2] > of_entities

@@ -2,7 +2,6 @@
 
 import shutil
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -10,8 +9,8 @@ import pytest
 
 from data import vocab
 from data.batching import Packing
-from data.features import Masking, MaskPolicy
-from data.pretraining.instances import DEFAULT_MASKING, InstanceConfig
+from data.features import Masking
+from data.pretraining.instances import InstanceConfig
 from data.records import Source
 from data.tokenization import open_tokenizer
 from modeling import losses, models
@@ -110,10 +109,10 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
     return task.train_data(args.replace(**changes), toy.config())
 
   train_set, eval_set = train_data(), task.eval_data(args, toy.config())
-  masking = Masking(4, 0.25, True, MaskPolicy(0.5, 0.125))
+  masking = Masking(4, 0.25, True, 0.5, 0.125)
   sources = [Source([a], 3.0), Source([b], 1.0)]
   assert train_set.given == (sources, ([a], toy.V), toy.V, masking, "v")
-  masking = replace(masking, policy=DEFAULT_MASKING.policy)
+  masking = Masking(4, 0.25, True)
   assert eval_set.given == ([Source([c])], ([c], toy.V), toy.V, masking, "v")
   assert train_set.packing == Packing(64)
   assert eval_set.packing is None

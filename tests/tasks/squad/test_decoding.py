@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from data.tokenization import FullTokenizer
-from tasks.squad import answers, records
+from tasks.squad import answers
 from tasks.squad.answers import DecodingConfig
 from tasks.squad.examples import SquadExample
 from tasks.squad.records import WindowConfig, make_windows
@@ -128,20 +128,3 @@ def test_an_ensemble_lists_no_answer_after_the_n_best():
   logits = [_ensemble(_sure(0, 999), _sure(0, 999))]
   _, _, odds = answer(logits, n_best_size=2, **V2)
   assert odds == pytest.approx(-math.log(answers.LEAST_PROBABILITY))
-
-
-def test_each_word_of_the_answers_is_split_once(monkeypatch):
-  split, tokenize = [], TOKENIZER.basic_tokenizer.tokenize
-  asked = question("Steve Smith, a river-boat.")
-  [window], words = cut_windows([asked]), asked.doc_tokens
-  monkeypatch.setattr(
-    TOKENIZER.basic_tokenizer,
-    "tokenize",
-    lambda text: split.append(text) or tokenize(text),
-  )
-  answer_text = records.AnswerText(TOKENIZER)
-  for _ in range(3):
-    for start in range(len(window.token_word_ids)):
-      begin = start + window.context_offset
-      answer_text.text(words, window, begin, begin)
-  assert sorted(split) == sorted(words)
