@@ -155,6 +155,9 @@ class Numbers(flags.ArgumentParser):
       raise ValueError(f"{min(numbers):g} is less than {self._minimum:g}")
     return numbers if len(numbers) > 1 else numbers[0]
 
+  def flag_type(self):
+    return f"{self._kind.__name__} or list of {self._kind.__name__}s"
+
 
 def define(kind: type[Settings], values: flags.FlagValues) -> None:
   makers = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer}

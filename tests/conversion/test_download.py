@@ -302,10 +302,10 @@ def test_a_zip_with_a_link_or_a_path_outside_its_folder_is_refused(
   assert {x.name for x in tmp_path.iterdir()} == {"x"}
 
 
-def test_an_oserror_in_unpacking_means_a_damaged_zip_unless_the_disk_is_full(
+def test_an_oserror_in_unpacking_means_a_corrupt_zip_unless_the_disk_is_full(
   hub, archive, monkeypatch
 ):
-  error = OSError(errno.EINVAL, "Invalid argument")  # of a damaged zip
+  error = OSError(errno.EINVAL, "Invalid argument")  # of a corrupt zip
   unpack = mock.Mock(side_effect=error)
   monkeypatch.setattr(zipfile.ZipFile, "extractall", unpack)
   _fails(hub, hub.zip, "is not an intact zip (")
