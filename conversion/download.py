@@ -12,7 +12,7 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape, glob
 from tempfile import TemporaryDirectory
 
@@ -78,12 +78,7 @@ def from_hub(url: str, with_weights: bool = True) -> str:
     get(name, revision=commit, allow_patterns=_WEIGHTS)
   weights = glob(f"{escape(folder)}/**/*.safetensors", recursive=True)
   if not weights:
-    raise UserError(
-      f"{url} has no model.safetensors, and a pickle is never read: take a "
-      f"pull request that adds one, as in {HUB}{name}@refs/pr/4, or load the "
-      "model with transformers, save it with safe_serialization=True and name "
-      "that folder"
-    )
+    raise UserError(_without_safetensors(url, name))
   for path in map(os.path.realpath, weights):
     name = os.path.basename(path)  # the SHA-256, in the Hub's cache
     if re.fullmatch("[0-9a-f]{64}", name) and _sha256(path) != name:
@@ -141,6 +136,21 @@ def _one_line(url, page):
       "HF_ENDPOINT and HF_HUB_OFFLINE, accept a model's terms on its page, and "
       f"run the same command again ({reason})"
     ) from error
+
+
+def _without_safetensors(url, name):
+  """Text of an error; names a pull request that adds safetensors, if any."""
+  text = f"{url} has no model.safetensors, and a pickle is never read: "
+  api = _hugging_face_hub().HfApi()
+  with suppress(Exception):  # the remedy below works without network
+    pulls = api.get_repo_discussions(name, discussion_type="pull_request")
+    pull = next(x for x in pulls if "safetensors" in x.title.lower())
+    by = f"{pull.title!r}, proposed by {pull.author}"
+    return f"{text}take {HUB}{name}@refs/pr/{pull.num} ({by})"
+  return (
+    f"{text}take the zip of its authors, or load it with transformers, save it "
+    "with safe_serialization=True and name that folder"
+  )
 
 
 def _download(url, path):

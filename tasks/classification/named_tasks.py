@@ -185,6 +185,8 @@ def check_teacher(teacher: str, task: ClassificationTask) -> None:
 def _custom_task(settings: Settings):
   """Makes the task tsv, from the files train, dev and test in --data_dir."""
   folder = settings.data_dir or ""
+  if settings.is_regression and settings.multi_label:
+    raise UserError("give --is_regression or --multi_label, not both")
   columns = (settings.text_a_column, settings.text_b_column)
   splits = {} if folder else {"test": Split("", *columns)}
   for name in ("train", "dev", "test") if folder else ():

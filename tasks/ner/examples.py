@@ -51,7 +51,7 @@ def read_sentences(
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
   first = next(filter(str.strip, textfiles.text_lines(path)), "")
-  by_name = path.removesuffix(".gz").endswith((".json", ".jsonl"))
+  by_name = bool(re.search(r"\.jsonl?(\.gz|\.zst)?$", path))
   read = _read_json if by_name or first.startswith('{"') else _read_columns
   sentences = list(read(path, columns))
   if not sentences:

@@ -17,6 +17,7 @@ class Hub(ThreadingHTTPServer):
 
   Attributes:
     archives: bytes by path, such as "/bert.zip".
+    pulls: titles of pull requests by repository.
     breaks: number of downloads, weights or archives, that will break off.
     corrupts: True if weights differ from the announced SHA-256.
     requests: (method, path, headers) so far.
@@ -27,7 +28,7 @@ class Hub(ThreadingHTTPServer):
 
   def __init__(self):
     super().__init__(("127.0.0.1", 0), _Handler)
-    self.repositories, self.archives = {}, {}
+    self.repositories, self.archives, self.pulls = {}, {}, {}
     self.requests, self.weights = [], {}
     self.breaks, self.corrupts = 0, False
     self.url = f"http://127.0.0.1:{self.server_port}"
@@ -112,6 +113,14 @@ class _Handler(BaseHTTPRequestHandler):
     return self._answer(404, headers={"X-Error-Code": "RevisionNotFound"})
 
   def _api(self, name, what, revision):
+    if what == "discussions":
+      titles = self.server.pulls.get(name, ())
+      keys = {"status": "open", "isPullRequest": True}
+      keys |= {"repo": {"name": name, "type": "model"}}
+      keys |= {"author": {"name": "bot"}, "createdAt": "2024-01-01T00:00:00Z"}
+      pulls = [keys | {"num": n, "title": t} for n, t in enumerate(titles, 1)]
+      count = len(pulls)
+      return self._json({"discussions": pulls, "count": count, "start": 0})
     revision = (revision or "main").replace("%2F", "/")
     if (files := self._files(name, revision)) is None:
       return None

@@ -143,9 +143,13 @@ def test_a_wrong_name_gives_a_one_line_error(hub, url):
 def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):
   files = dict(hub.repositories[NAME]["main"])
   pull = {"model.safetensors": files.pop("model.safetensors")}
-  hub.repositories[NAME] = {"main": files, "refs/pr/2": files | pull}
+  hub.repositories[NAME] = {"main": files}
   pickle = "has no model.safetensors, and a pickle is never read"
-  _fails(hub, URL, pickle, f"hf://{NAME}@refs/pr/", "safe_serialization=True")
+  _fails(hub, URL, pickle, "safe_serialization=True")
+  hub.pulls[NAME] = ["Fix a word", "Adding `safetensors` variant"]
+  hub.repositories[NAME]["refs/pr/2"] = files | pull
+  pull = f"take hf://{NAME}@refs/pr/2 ('Adding `safetensors` variant', proposed"
+  _fails(hub, URL, f"{pull} by bot)")
   _convert(hub, f"hf://{NAME}@refs/pr/2")
   assert not _paths(hub, "pytorch_model")
 
