@@ -129,6 +129,11 @@ def complete(
       bert.config = BertConfig.from_dict(bert.config).to_dict()
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
+  if vocab_file and bert.vocabulary and not bert.mark:
+    given, own = (
+      open_tokenizer(x).vocab for x in (vocab_file, bert.vocabulary)
+    )
+    vocab.check_same(given, own, vocab_file, bert.vocabulary)
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
     bert.lower_case = do_lower_case

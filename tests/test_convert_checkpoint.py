@@ -113,6 +113,7 @@ input=&bert bert_config_file=@odd.json | the configuration of &bert/bert_model
 input=% use_moving_averages=True | --use_moving_averages does not go with the f
 input=% bert_config_file=&bert/bert_config.json | --bert_config_file does not g
 input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
+input=&bert vocab_file=@short.txt | short.txt is not the vocabulary of the
 input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
 input=@empty | it has nothing; expected files named *.index

@@ -285,5 +285,9 @@ def _training_labels(task, data_dir):
     if max(map(len, texts)) == 1:
       text = "%s: no text has several labels; %r separates labels"
       logging.warning(text, path, labels.SEPARATOR)
+  if len(texts) >= 20 and 2 * len(result) > len(texts):
+    text = "%s: %d labels in %d rows: is %s the right --label_column? For "
+    text += "scores, give --is_regression"
+    logging.warning(text, path, len(result), len(texts), split.label)
   remedy = "Correct the label, or give examples of it in both files"
   return labels.LabelSet(labels.in_order(result), path, remedy)

@@ -147,7 +147,10 @@ def _check_rows(path, rows, word_column) -> None:
     joined = [
       (number, cells[0])
       for number, _, cells in rows
-      if all(separator in cell[1:] for cell in cells)
+      if all(
+        separator in cell[1:]
+        for cell in (cells[-1:] if separator in ",;" else cells)
+      )
     ]
     if 2 * len(joined) > len(rows):
       number, cell = joined[0]

@@ -189,14 +189,14 @@ def check_vocabularies(
   if not path and (start := checks.checkpoint(settings)):
     entry = checkpoint_files.run_of(start)
     path = trained_model.find_vocabulary(start, entry, vocab_size)
-  if not path:
-    return
-  tokenizer = open_tokenizer(path)
-  for head in heads:
-    if head.vocabulary and not tokenizer.fits(head.vocabulary):
+  marks = {head.path: head.vocabulary for head in heads if head.vocabulary}
+  tokenizer = open_tokenizer(path) if path else None
+  for file, mark in marks.items():
+    first = next(iter(marks))
+    if not (tokenizer.fits(mark) if tokenizer else mark == marks[first]):
       raise UserError(
-        f"{head.path} was made with another vocabulary than {path}: make the "
-        "records again with that vocabulary, or name an extended one by "
+        f"{file} was made with another vocabulary than {path or first}: make "
+        "the records again with that vocabulary, or name an extended one by "
         "--vocab_file"
       )
 

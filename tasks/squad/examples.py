@@ -65,7 +65,11 @@ def read_examples(
         known = [_get(answer, "text", source, str) for answer in answers]
         example = example._replace(answer_texts=known)
     # Questions of SQuAD 1.1 lack the field; a file may have both kinds.
-    elif not (version_2_with_negative and question.get("is_impossible")):
+    elif not (
+      version_2_with_negative
+      and "is_impossible" in question
+      and _get(question, "is_impossible", source, bool)
+    ):
       answers = _get(question, "answers", source, list)
       if not answers:
         raise UserError(

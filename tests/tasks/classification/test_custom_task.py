@@ -152,6 +152,14 @@ def test_a_warning_says_that_no_text_has_several_labels(
   assert (text in caplog.text) == (separator == ", ")
 
 
+def test_a_warning_says_that_nearly_every_row_has_its_own_label(
+  tmp_path, caplog
+):
+  write_files(tmp_path, train_tsv=_rows(*(f"a\t{i}.5" for i in range(20))))
+  task_of(str(tmp_path), str(tmp_path / "out"))
+  assert "20 labels in 20 rows: is kind the right --l" in caplog.text
+
+
 def test_blank_texts_of_both_columns_are_reported(tmp_path, caplog):
   write_files(tmp_path, train_csv="body,b,kind\n,x,1\nb, ,0\nc,y,1\n")
   rows = _read(tmp_path, "train", text_b_column="b")

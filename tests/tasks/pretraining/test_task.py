@@ -211,7 +211,8 @@ def _records(path, tokens):
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
     ("a c", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
     ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than .*a-vocab.txt"),
-    ("a b", {}, None),  # the vocabulary of the model is unknown
+    ("a unmarked", {}, None),  # the vocabulary of the model is unknown
+    ("a b", {}, "b was .* than .*/a: make the records"),
   ],
 )
 def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(

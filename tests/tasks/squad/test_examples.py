@@ -134,6 +134,12 @@ def test_mistakes_in_squad_files_are_reported(path, content, message):
   assert str(path) in str(caught.value)
 
 
+def test_is_impossible_must_be_a_boolean(path):
+  file = write(path, question("Why?") | {"is_impossible": "False"})
+  with pytest.raises(ValueError, match=r'expected "is_impossible" \(bool\) in'):
+    squad_examples.read_examples([file], True, True)
+
+
 def test_half_of_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(
   path,
 ):
