@@ -153,6 +153,7 @@ def new_folder(directory: str) -> Iterator[str]:
   files.make_folder(unfinished)
   try:
     yield unfinished
+    files.check_is_free(directory)  # another process may have been faster
     files.rename(unfinished, directory)
   except BaseException:
     files.remove_folder(unfinished)

@@ -44,7 +44,6 @@ def test_errors_name_wrong_inputs(pairs, tagger):
     # A data frame of one column has an array like this.
     (r"tokens is array\(\[\['a'", lambda: tagger(np.array([["a"], ["b"]]))),
     ("length: .'text_a': 1,", lambda: pairs(text_a=["a"], text_b=["a", "b"])),
-    (r"tokens\[1\]\[1\] is empty: give a w", lambda: tagger(["a", ["b", ""]])),
     (r"text_a\[0\] is \['a'\]: ", lambda: pairs(text_a=[["a"]], text_b=[""])),
     ("batch_size 0 must be at least 1", lambda: tagger(["a"], batch_size=0)),
     (r"choices\[0\] is 'a': give a list", lambda: check(["a", "b"], 2)),
