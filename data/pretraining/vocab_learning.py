@@ -269,8 +269,8 @@ def extend(
   new_words = dict(zip(ids, words, strict=True))
   extended = dict(enumerate(lines)) | new_words
   logging.info(
-    f"{len(words)} new words ({', '.join(words[:5])}, ...), of which "
-    f"{len(extended) - len(tokens)} are appended"
+    f"{len(words)} new words ({', '.join(words[:5])}, ...); "
+    f"{len(extended) - len(tokens)} follow the last token"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}
   split = WordpieceTokenizer(token_ids).tokenize

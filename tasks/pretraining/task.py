@@ -136,7 +136,7 @@ def _weighted_sources(settings: Settings):
   groups = [files.expand(pattern) for pattern in settings.patterns]
   if settings.sampling_weights:
     return list(map(Source, groups, settings.sampling_weights))
-  # By size: records have nearly the same number of bytes.
+  # Sizes will do: records have nearly the same number of bytes.
   sizes = [sum(map(files.size, paths)) for paths in groups]
   weights = [size**settings.sampling_exponent for size in sizes]
   for pattern, weight in zip(settings.patterns, weights, strict=True):
