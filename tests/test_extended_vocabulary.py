@@ -55,7 +55,9 @@ def test_the_words_that_save_the_most_pieces_become_tokens(extended):
   # "carcinoma" is a token.
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
-  assert "3 new words (carcinoma, fibrosis, cystic, ...); 1 follow the last" in log
+  assert (
+    "3 new words (carcinoma, fibrosis, cystic, ...); 1 follow the last" in log
+  )
   names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
   assert names < set(os.listdir(folder))
   assert os.listdir(folder.parent) == ["medical"]

@@ -139,7 +139,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     others = [tag for tag, kind in types.items() if numbers[kind] > 1]
     others = others if 2 * len(others) > len(inside) else []
     return Scheme(name, None, {OUTSIDE: (OUTSIDE, "")}, others=others)
-  # The last layout has the most tags. With equally many, a prefix comes last.
+  # The last layout has the most tags; of several such, it has a prefix.
   layouts.sort(key=lambda layout: (len(by_layout[layout]), not layout[1]))
   parts: Parts = {}
   for layout in layouts:
