@@ -1,5 +1,6 @@
 """Fine-tuning of any task: sweep, train, evaluate, predict, export."""
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +106,9 @@ def fine_tune(task: Task[S]) -> None:
   worker predicts and writes results. The other workers wait.
   """
   if task.settings.is_sweep:
-    task = replace(task, settings=training_program.run_sweep(task.settings))
+    mark = _fingerprint(task.examples)
+    swept = training_program.run_sweep(task.settings, mark)
+    task = replace(task, settings=swept)
   settings = task.settings
   run = Run(settings, model_files.config(settings))
   data = {
@@ -132,6 +135,15 @@ def fine_tune(task: Task[S]) -> None:
     run_folder.wait_for_chief()
   if settings.do_export:
     run.export(task.served_model)
+
+
+def _fingerprint(examples):
+  """Returns 12 hex digits, which change if an example for a sweep changes."""
+  digest = hashlib.sha256()
+  for split in ("train", "dev"):
+    for example in (split, *examples.get(split, ())):
+      digest.update(repr(example).encode(errors="surrogatepass"))
+  return digest.hexdigest()[:12]
 
 
 def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:

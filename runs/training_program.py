@@ -146,12 +146,13 @@ def dry_run(settings: T) -> Iterator[T]:
 # --- Sweep -----------------------------------------------------------------
 
 
-def run_sweep(settings: F) -> F:
-  """Trains each trial that has no row in sweep.tsv; warns of other flags.
+def run_sweep(settings: F, examples: str = "") -> F:
+  """Trains each trial that has no row in sweep.tsv.
 
   A sweep (appendix A.3 of the paper) has a trial for each combination of
   learning rate, batch size, epochs and seed. Each trial runs the same command
-  in a child process, with a separate folder.
+  in a child process, with a separate folder. Warns if a trial in sweep.tsv has
+  other flags, or another fingerprint of the `examples`.
 
   Copies the best trial's checkpoint to the folder `best`. Only the chief worker
   reads the trials' results and writes files. Call this function before the
@@ -170,8 +171,11 @@ def run_sweep(settings: F) -> F:
   for name, setting in settings.named_trials().items():
     folder = os.path.join(output_dir, name)
     if name in trials:
-      text = "%s is complete; to train it anew, name another --output_dir"
-      logging.info(text, name)
+      remedy = "to train it anew, name another --output_dir"
+      logging.info("%s is complete; %s", name, remedy)
+      # Some older versions wrote no examples.
+      if trials[name].setdefault("examples", "") not in ("", examples):
+        logging.warning("%s was trained with other examples; %s", name, remedy)
       model_files.warn_if_changed(settings.replace(**setting), folder)
       continue
     model_files.save_command(settings, first)
@@ -187,6 +191,7 @@ def run_sweep(settings: F) -> F:
       trials[name] = {"run": name}
       trials[name] |= {key: setting[key] for key in ("learning_rate", "seed")}
       trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
+      trials[name]["examples"] = examples
       table = [trials[name], *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)

@@ -303,7 +303,8 @@ def _events(monkeypatch):
     if run.settings.evaluates_while_training:
       fine_tune.evaluate(task, model, data, 5)
 
-  def run_sweep(settings):
+  def run_sweep(settings, examples):
+    assert len(examples) == 12
     events.append(("sweep",))
     return settings.replace(do_train=False, keep_best=True)
 

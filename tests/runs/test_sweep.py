@@ -90,8 +90,8 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   assert python == sys.executable
   assert words == ["run_it.py", "--task_name=x", folder, *TRIAL.split()]
   header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
-  assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue"
-  assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78"]
+  assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue\texamples"
+  assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78\t"]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
@@ -158,6 +158,22 @@ def test_a_warning_names_a_trial_whose_flags_have_changed(
   training_program.run_sweep(flags)
   text = f"{path.parent} was trained with --num_train_epochs=2.0 (now 3.0); to"
   assert caplog.text.count(" was trained with") == caplog.text.count(text) == 1
+
+
+def test_a_warning_names_a_trial_that_was_trained_with_other_examples(
+  tmp_path, commands, log
+):
+  training_program.run_sweep(_flags(tmp_path, num_seeds=1))
+  table = tmp_path / "sweep.tsv"
+  old = [line.rpartition("\t")[0] for line in table.read_text().splitlines()]
+  table.write_text("\n".join([*old, ""]))  # as written by older versions
+  assert "other examples" not in log.text
+  training_program.run_sweep(_flags(tmp_path), "ab")  # seed 2
+  training_program.run_sweep(_flags(tmp_path), "cd")
+  names = ("rate_1e-05_seed_2", "rate_3e-05_seed_2")
+  for name in names:
+    assert f"{name} was trained with other examples; to train" in log.text
+  assert log.text.count("other examples") == len(names)
 
 
 def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
