@@ -133,6 +133,8 @@ def _rows(path, lines, columns, header, skip_broken, dialect):
         raise UserError(f"{where}: column {name!r} occurs twice: rename one")
   broken = []
   for index, (line, fields) in enumerate(records, has_header):
+    if dialect and has_header and [*map(str.strip, fields)] == header:
+      raise UserError(f"{path}, line {line} is the header again: remove it")
     if len(fields) == len(header):
       yield Row(line, dict(zip(header, fields, strict=True)), index)
     elif skip_broken:

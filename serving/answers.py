@@ -192,7 +192,7 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       continue
     try:
       row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
       raise UserError(
         f"line {number} is not JSON: {error}; put a text into double quotes, "
         "and save the lines as UTF-8"

@@ -157,6 +157,7 @@ def test_a_url_needs_files_and_neither_an_engine_nor_other_flags(flags):
 @pytest.mark.parametrize(
   "lines, message",
   [
+    (["[" * 100_000], "1 is not JSON: "),
     (['{"tokens": "a"}', "A film."], "2 is not JSON: .*; put a text into dou"),
     (['"a"'.encode("utf-16") + b"\n"], "1 is not JSON: .* lines as UTF-8$"),
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),

@@ -56,9 +56,11 @@ def read_examples(
   is_text = re.compile("ending|sent1").match
   for row in tables.read_table(path, columns, None, False, dialect, is_text):
     where = f"{path}, line {row.line}"
-    endings: list[str] = []
-    while f"ending{len(endings)}" in row.values:
-      endings.append(row.values[f"ending{len(endings)}"])
+    count = sum(bool(re.fullmatch(r"ending\d+", name)) for name in row.values)
+    names = [f"ending{i}" for i in range(count)]
+    if missing := [name for name in names if name not in row.values]:
+      raise UserError(f"{where}: {missing[0]} is missing")
+    endings = [row.values[name] for name in names]
     if examples and len(endings) != len(examples[0].endings):
       raise UserError(
         f"{where}: {len(endings)} endings, but the rows before have "

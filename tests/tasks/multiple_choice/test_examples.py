@@ -60,6 +60,8 @@ def test_json_lines_are_read(tmp_path):
     (f"{ROW},z,4\n", "line 2: the label is '4', expected a number from 0 to 3"),
     (f"{ROW},z,x\n", "line 2: the label is 'x'"),
     (f'{LINE}\n{LINE[:-1]}, "ending2": "z"}}', "line 2: 3 endings, .* have 2"),
+    (LINE.replace("ng1", "ng3"), "line 1 .*: no column 'ending1'"),
+    (f'{LINE[:-1]}, "ending3": "z"}}', "line 1: ending2 is missing"),
     (
       LINE.replace("1}", "null}"),
       "line 1 .null counts as missing.: no column 'label'",
