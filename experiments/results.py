@@ -134,7 +134,7 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of the spread of five seeds, and of Encoder tasks with any seeds."""
+  """Table of spreads: cells with five seeds, Encoder tasks with any number."""
   result = []
   for cell, seeds in scores.items():
     if len(seeds) == 5 or cell[0].startswith("Encoder"):

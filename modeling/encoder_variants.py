@@ -23,8 +23,8 @@ class PackedBert(keras.layers.Layer):
 
   The inputs are [R, T] int. The mask numbers the examples of a row from 1.
   `output_positions` [R, P] int are the tokens that the last block computes, by
-  default all. `output_slots` [B, K] int are indices into the R * P positions;
-  [CLS] is first.
+  default all. `output_slots` [B, K] int has a row for each of B examples, with
+  indices into the R * P computed tokens. The first is the example's [CLS].
 
   Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If
   there are slots, the first gives `pooled_output` [B, H], and the others give

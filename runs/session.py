@@ -217,9 +217,10 @@ def load(
   """Restores a model to evaluate, predict or export; returns its step.
 
   Loads the first that exists: 1. the best checkpoint, if this run or the last
-  training has --keep_best; 2. the newest of `checkpoints`, else the best one;
-  3. --init_checkpoint. An ensemble loads the best checkpoints of a sweep's best
-  trials. Raises ValueError without a checkpoint that fits `model`.
+  training saves it (--keep_best, --early_stopping_patience); 2. the newest of
+  `checkpoints`, else the best one; 3. --init_checkpoint. An ensemble loads the
+  best checkpoints of a sweep's best trials. Raises ValueError without a
+  checkpoint that fits `model`.
   """
   output_dir = settings.output_dir
   if members := models.members(model):

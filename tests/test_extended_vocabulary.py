@@ -56,7 +56,7 @@ def test_the_words_that_save_the_most_pieces_become_tokens(extended):
   assert tokens[5:7] == ["carcinoma", "fibrosis"]
   assert tokens[7:] == [*WORDS, "cystic"]
   assert (
-    "3 new words (carcinoma, fibrosis, cystic, ...); 1 follow the last" in log
+    "(carcinoma, fibrosis, cystic, ...): 2 replace [unused] tokens, 1" in log
   )
   names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
   assert names < set(os.listdir(folder))

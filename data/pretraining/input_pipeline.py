@@ -66,7 +66,8 @@ class Masker:
   def _choose_tokens(self, ids, candidates, limit, seed):
     """Chooses tokens; returns keys [B, K], descending.
 
-    The key of a chosen token is T minus its position. The last keys may be 0.
+    The key of a chosen token is T minus its position, so the tokens are in the
+    order of the text. Unused slots come last, with key 0.
     """
     scores = tf.random.stateless_uniform(tf.shape(ids), seed)
     scores = tf.where(candidates, scores, -1.0)

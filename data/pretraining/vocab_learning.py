@@ -268,9 +268,10 @@ def extend(
   ids = (unused + list(range(len(tokens), len(tokens) + number)))[: len(words)]
   new_words = dict(zip(ids, words, strict=True))
   extended = dict(enumerate(lines)) | new_words
+  appended = len(extended) - len(tokens)
   logging.info(
-    f"{len(words)} new words ({', '.join(words[:5])}, ...); "
-    f"{len(extended) - len(tokens)} follow the last token"
+    f"{len(words)} new words ({', '.join(words[:5])}, ...): "
+    f"{len(words) - appended} replace [unused] tokens, {appended} are appended"
   )
   token_ids = {token: index for index, token in enumerate(tokens)}
   split = WordpieceTokenizer(token_ids).tokenize

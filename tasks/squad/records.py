@@ -106,7 +106,7 @@ class _Document(NamedTuple):
 
 
 class WindowMaker:
-  """Makes windows, also in threads; ValueError for a missing special token."""
+  """Makes windows, safe in threads; ValueError without a special token."""
 
   def __init__(self, tokenizer: Tokenizer, config: WindowConfig):
     tokenizer.check("cls", "sep", "unknown")

@@ -98,23 +98,24 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
 
 
 def test_the_files_in_the_folder_of_a_run_count_more_than_run_json(folders):
-  folder = str(folders[0])
+  run, config, before = folders
+  folder = str(run)
   message = r"no vocab.txt beside .*run \(its run.json names None\): copy the"
   with pytest.raises(FileNotFoundError, match=message):
     model_files.from_record(KIND, folder, _entry(folders), {})
-  vocab.save(LOWER, folders[1] / "vocab.txt")
-  vocab.save(LOWER, folders[2] / "vocab.txt")
+  vocab.save(LOWER, config / "vocab.txt")
+  vocab.save(LOWER, before / "vocab.txt")
   entry = _entry(folders, vocab_file="before/vocab.txt")
 
-  def check(vocabulary, config):
+  def check(of_vocabulary, of_config):
     args = model_files.from_record(KIND, folder, entry, {})
-    assert args.vocab_file == f"{vocabulary}/vocab.txt"
-    assert args.bert_config_file == f"{config}/bert_config.json"
+    assert args.vocab_file == f"{of_vocabulary}/vocab.txt"
+    assert args.bert_config_file == f"{of_config}/bert_config.json"
 
-  check(folders[2], folders[1])
-  shutil.copy(folders[1] / "bert_config.json", folder)
-  vocab.save(LOWER, folders[0] / "vocab.txt")
-  check(folders[0], folders[0])
+  check(before, config)
+  shutil.copy(config / "bert_config.json", folder)
+  vocab.save(LOWER, run / "vocab.txt")
+  check(run, run)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_files_in_a_folder_are_preferred_to_files_that_run_json_names(tmp_path):
     paths = (str(folder / name) for name in names)
     assert find_model(str(out))[:4] == (prefix, *paths, False)
     for name in names:
-      (out / name).unlink(missing_ok=True)
+      (folder / name).unlink()
 
 
 @pytest.mark.parametrize("tokens", [LOWER, CASED])

@@ -117,7 +117,8 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
     **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
     layers="-1",
     output_file=f"{tmp_path}/out",
-    **{x: f"{tmp_path}/{x[:5]}.txt" for x in ("vocab_file", "input_file")},
+    vocab_file=f"{tmp_path}/vocab.txt",
+    input_file=f"{tmp_path}/input.txt",
   )
   masks = []
 

@@ -159,15 +159,15 @@ def test_a_served_model_has_the_heads_of_its_checkpoint(
 def test_flags_set_the_contents_of_pretraining_records():
   flags = {"max_predictions_per_seq": 4, "masking": "dynamic"}
   flags |= {"max_seq_length": 64, "short_seq_prob": 0.3}
-  for set_flags, changes, expected in (
+  for given, changes, expected in (
     # With dynamic masking, records have no masks and one copy is enough.
     ((), {}, InstanceConfig(64, None, 0.3, 1)),
-    (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
+    (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),  # the default
     (("dupe_factor",), {"dupe_factor": 3}, InstanceConfig(64, None, 0.3, 3)),
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):
     values = flags | changes
-    args = programs.arguments("create_pretraining_data", set_flags, **values)
+    args = programs.arguments("create_pretraining_data", given, **values)
     assert args.instance_config() == expected
   args = args.replace(masking="dynamic")
   for change in ({"masked_lm_prob": 0.2}, {"do_whole_word_mask": True}):
