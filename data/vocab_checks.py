@@ -87,7 +87,7 @@ def warn_of_scripts(texts: Iterable[str], name: str) -> None:
 
 
 def _is_changed(word: str) -> bool:
-  """True if --do_lower_case would remove marks that are no accents."""
+  """True if --do_lower_case changes letters, and not only their accents."""
   return any(
     # A character's name begins with the script.
     strip_accents(char) != char

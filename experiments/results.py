@@ -134,7 +134,10 @@ def pretrainings(lines: Sequence[dict]) -> str:
 
 
 def spread(scores: Scores) -> str:
-  """Table of spreads: cells with five seeds, Encoder tasks with any number."""
+  """Table of spreads, a row for each task and system with five seeds.
+
+  The tasks of the Encoder get a row for any number of seeds.
+  """
   result = []
   for cell, seeds in scores.items():
     if len(seeds) == 5 or cell[0].startswith("Encoder"):

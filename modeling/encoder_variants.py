@@ -24,10 +24,11 @@ class PackedBert(keras.layers.Layer):
   The inputs are [R, T] int. The mask numbers the examples of a row from 1.
   `output_positions` [R, P] int are the tokens that the last block computes, by
   default all. `output_slots` [B, K] int has a row for each of B examples, with
-  indices into the R * P computed tokens. The first is the example's [CLS].
+  indices into the R * P computed tokens. The first is the example's [CLS]. Give
+  both inputs or neither.
 
-  Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. If
-  there are slots, the first gives `pooled_output` [B, H], and the others give
+  Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
+  slots, the first gives `pooled_output` [B, H], and the others give
   `sequence_output` [B, K - 1, H].
 
   >>> bert = Bert(BertConfig.preset("tiny", vocab_size=99))

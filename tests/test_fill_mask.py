@@ -37,7 +37,7 @@ def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
     assert len(line.split()) == 4  # two words with probabilities
 
 
-def test_standard_input_is_read_and_a_folder_names_its_checkpoint(flags):
+def test_standard_input_is_read_and_init_checkpoint_may_be_a_folder(flags):
   text = "하늘 [MASK]\n"
   folder = flags["init_checkpoint"].parent
   flags = flags | {"init_checkpoint": folder, "input_file": "-"}

@@ -201,8 +201,8 @@ def _custom_task(settings: Settings):
       splits[name] = Split(present[0], *columns, label)
   if not splits:
     raise FileNotFoundError(
-      f"{folder} has no file train, dev or test (or .gz, .zst) with extension "
-      f"{', '.join(EXTENSIONS)}"
+      f"{folder} has no file train, dev or test with extension "
+      f"{', '.join(EXTENSIONS)} (or these with .gz, .zst)"
     )
   return ClassificationTask(
     CUSTOM,

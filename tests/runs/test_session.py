@@ -192,7 +192,7 @@ def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
 def test_a_model_is_restored_with_the_flags_of_its_training(
   tmp_path, entry, changes
 ):
-  """Afterwards the dtype policy is as before: a student may have another."""
+  """Afterwards the dtype policy is as before."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)

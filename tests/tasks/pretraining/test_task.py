@@ -162,7 +162,8 @@ def test_flags_set_the_contents_of_pretraining_records():
   for given, changes, expected in (
     # With dynamic masking, records have no masks and one copy is enough.
     ((), {}, InstanceConfig(64, None, 0.3, 1)),
-    (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),  # the default
+    # A given flag counts, even with its default.
+    (("dupe_factor",), {}, InstanceConfig(64, None, 0.3, 10)),
     (("dupe_factor",), {"dupe_factor": 3}, InstanceConfig(64, None, 0.3, 3)),
     ((), {"masking": "static"}, InstanceConfig(64, Masking(4), 0.3, 10)),
   ):
