@@ -1,7 +1,7 @@
 """Batches of records: endless and shuffled to train, in one pass to evaluate.
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
-has 40 shuffled blocks with R records, which are shuffled in memory. The order
+has 40 shuffled blocks, with R records in all, which are shuffled in memory. The order
 depends only on files and seed, so a resumed run can start at any chunk.
 """
 
@@ -93,9 +93,11 @@ class TrainingRecords(abc.ABC):
     few_shapes: bool = False,
     **options,
   ) -> tf.data.Dataset:
-    """Endless batches, {field: [B / replicas, ...]}; the seed sets the order.
+    """Endless batches; the seed sets the order.
 
-    For `few_shapes` see Packing.pack, for `options` ShuffledRecords.batches.
+    Without packing, batches are {field: [B / replicas, ...]}. With packing, see
+    Packing.pack, also for `few_shapes`. The `options` are those of
+    ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)
     numbered = order.batches(

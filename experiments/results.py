@@ -1,10 +1,10 @@
 r"""Fills tables and figures of docs/results.md: python -m experiments.results.
 
 claims.tsv lists the paper's claims. Its column `difference` has terms with
-signs; a term is the end of a task's name, a slash, and a system. The column
-`tasks` has tasks, each with the paper's difference. The column `figure` has
-patterns for names of runs; a pattern's group is the x value. A table lies
-between <!-- name --> and <!-- /name --> in results.md.
+signs; a term is a suffix of the task's name, often empty, a slash, and a
+system. The column `tasks` has tasks, some with the paper's difference. The
+column `figure` has patterns for names of runs; a pattern's group is the x
+value. A table lies between <!-- name --> and <!-- /name --> in results.md.
 """
 
 import math
@@ -136,7 +136,7 @@ def pretrainings(lines: Sequence[dict]) -> str:
 def spread(scores: Scores) -> str:
   """Table of spreads, a row for each task and system with five seeds.
 
-  The tasks of the Encoder get a row for any number of seeds.
+  Tasks whose names begin with Encoder get a row for any number of seeds.
   """
   result = []
   for cell, seeds in scores.items():

@@ -25,7 +25,7 @@ class PackedBert(keras.layers.Layer):
   `output_positions` [R, P] int are the tokens that the last block computes, by
   default all. `output_slots` [B, K] int has a row for each of B examples, with
   indices into the R * P computed tokens. The first is the example's [CLS]. Give
-  both inputs or neither.
+  both of these inputs or neither.
 
   Returns a dict: `sequence_output` [R, T, H] and `embedding_table` [V, H]. With
   slots, the first gives `pooled_output` [B, H], and the others give

@@ -1,4 +1,4 @@
-"""Imports go down only, tasks are independent, names have no private words."""
+"""Imports go down only, tasks are independent, no name has a private word."""
 
 import ast
 import re

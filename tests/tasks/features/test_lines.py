@@ -103,7 +103,10 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   ("flags", "length"),
   [
     ({}, 24),  # a multiple of 8
-    ({"long_text": "windows", "max_seq_length": 6}, 24),  # all windows
+    (
+      {"long_text": "windows", "max_seq_length": 6},
+      24,
+    ),  # pads the line, not the windows
     ({"use_tpu": True}, 30),  # one length, and so one compilation
   ],
 )
