@@ -1,8 +1,8 @@
 """Batches of records: endless and shuffled to train, in one pass to evaluate.
 
 Each epoch shuffles the blocks of the files (storage/record_scan.py). A chunk
-has 40 shuffled blocks, with R records in all, which are shuffled in memory. The order
-depends only on files and seed, so a resumed run can start at any chunk.
+has 40 shuffled blocks, with R records in all, which are shuffled in memory. The
+order depends only on files and seed, so a resumed run can start at any chunk.
 """
 
 import abc

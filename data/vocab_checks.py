@@ -87,7 +87,10 @@ def warn_of_scripts(texts: Iterable[str], name: str) -> None:
 
 
 def _is_changed(word: str) -> bool:
-  """True if --do_lower_case changes letters, and not only their accents."""
+  """True if removing accents damages a letter, as in Hangul and Hindi.
+
+  --do_lower_case removes accents. The scripts in _ACCENTED only lose accents.
+  """
   return any(
     # A character's name begins with the script.
     strip_accents(char) != char

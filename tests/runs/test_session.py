@@ -196,13 +196,14 @@ def test_a_model_is_restored_with_the_flags_of_its_training(
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
   Checkpoints(str(tmp_path)).save(5, values)
-  flags = {"dtype": "bfloat16", "do_lower_case": True, "data_dir": "gone"}
-  flags |= {"init_checkpoint": "gone", "output_dir": "before it was moved"}
+  flags = {"dtype": "bfloat16", "do_lower_case": True, "data_dir": "data"}
+  flags |= {"init_checkpoint": "start", "output_dir": "before it was moved"}
   entry["flags"] |= flags
 
   def build(args):
     assert keras.config.dtype_policy().name == "bfloat16"
     assert args.do_lower_case == changes.get("do_lower_case", True)
+    # A restored model never gets the inputs of its training.
     assert (args.init_checkpoint, args.data_dir) == (None, None)
     assert args.vocab_file == str(tmp_path / "vocab.txt")
     return ServedModel(_classifier(), None)

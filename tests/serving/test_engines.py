@@ -65,7 +65,7 @@ def _row(*shape, **more):
 
 def test_a_batch_has_rows_of_similar_length_and_equal_numbers_of_choices():
   rows = [_row(n) for n in (300, 1, 299, 2)] * 8
-  # A batch has at least 8 rows, even if they exceed max_tokens.
+  # max_tokens ends a batch only from 8 rows on.
   batches = list(engines.batches(rows, max_tokens=1024))
   short = [*range(1, 32, 4), *range(3, 32, 4)]  # lengths 1 and 2
   assert batches == [short, [*range(2, 32, 4)], [*range(0, 32, 4)]]
