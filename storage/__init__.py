@@ -13,7 +13,8 @@ from datetime import timedelta
 
 from absl import logging
 
-_written_as_flags = False
+# True in programs: `setting` then writes `--seed`.
+writes_flags = False
 
 
 class UserError(ValueError):
@@ -23,19 +24,13 @@ class UserError(ValueError):
   """
 
 
-def write_settings_as_flags() -> None:
-  """Makes `setting` write `--seed`. Every program calls this function first."""
-  global _written_as_flags
-  _written_as_flags = True
-
-
 def setting(name: str, value: object = None) -> str:
   """Spells a setting for a message: `--seed=3` in programs, else `seed=3`.
 
   Only programs, cli/, runs/ and tasks/ spell flags without this function.
   """
   text = name if value is None else f"{name}={value}"
-  return f"--{text}" if _written_as_flags else text
+  return f"--{text}" if writes_flags else text
 
 
 # --- Progress ---------------------------------------------------------------

@@ -183,12 +183,15 @@ def append_run(output_dir: str, entry: dict) -> None:
   files.write_text(path, json.dumps(entries, indent=1) + "\n")
 
 
-def file_of(path: str, flag: str, *names: str) -> str | None:
+def file_of(
+  path: str, flag: str, *names: str, entry: Mapping | None = None
+) -> str | None:
   """Finds a file that belongs to a checkpoint; returns the path or None.
 
-  Looks for `names` in the checkpoint's folder, then for `flag` in run.json.
+  Looks for `names` in the checkpoint's folder, then for `flag` in `entry`, by
+  default the last entry of run.json.
   """
-  named = path_of(run_of(path), flag)
+  named = path_of(run_of(path) if entry is None else entry, flag)
   paths = [sibling_file(path, name) for name in names]
   paths.append(named if named and files.exists(named) else None)
   return next(filter(None, paths), None)
