@@ -143,8 +143,6 @@ def help_text(description: str, kind: type[Settings]) -> str:
 
 
 class _Formatter(logging.PythonFormatter):
-  """Formats log lines: time, level (unless INFO), message, traceback if any."""
-
   def format(self, record):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "

@@ -15,7 +15,6 @@ from training import checkpoint_files
 
 
 def check_training(settings: Training) -> None:
-  """Checks the flags of a training program for contradictions."""
   if isinstance(settings, FineTuning):
     if settings.early_stopping_patience and not settings.eval_steps:
       raise UserError(

@@ -260,9 +260,7 @@ def warn_if_changed(
 def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:
   """Rows of a folder's table, each a dict by column; [] without a file."""
   path = os.path.join(folder, name)
-  if not files.exists(path):
-    return []
-  lines = files.read_text(path).splitlines()
+  lines = files.read_text(path).splitlines() if files.exists(path) else []
   return list(csv.DictReader(lines, delimiter="\t"))
 
 

@@ -211,7 +211,6 @@ class Run(Generic[T_co]):
     )
 
   def load(self, model: keras.Model) -> int:
-    """Restores a model; see the function `load`."""
     settings = self.settings
     if not checkpoint_files.choose_checkpoint(settings.output_dir):
       model_files.save_command(settings, self.seed)  # a run without training

@@ -130,7 +130,6 @@ class TextModel:
       yield self.answers.decode(left, [])
 
   def warm_up(self) -> dict:
-    """Warms the engine up, and answers a short text."""
     self.engine.warm_up()
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()

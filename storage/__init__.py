@@ -68,7 +68,6 @@ class Progress:
     self.say()
 
   def say(self) -> None:
-    """Logs a line."""
     now = time.monotonic()
     self._next = now + self.every
     rate = self._done / max(now - self._begin, 1e-6)

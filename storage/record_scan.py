@@ -171,7 +171,6 @@ class Head(NamedTuple):
 
 
 def read_head(path: str) -> Head:
-  """Reads the head of a file."""
   _, vocabulary = read_index(path)
   error = None
   for record in scan(path):

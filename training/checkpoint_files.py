@@ -154,10 +154,7 @@ def check_name(path: str) -> None:
 
 
 def read_runs(output_dir: str) -> list[dict]:
-  """Reads the entries of run.json, oldest first; [] without the file.
-
-  There is an entry for each start of a training.
-  """
+  """Reads run.json: an entry for each start, oldest first; [] if missing."""
   path = os.path.join(output_dir, RUN_FILE)
   if not files.exists(path):
     return []
@@ -177,7 +174,6 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def append_run(output_dir: str, entry: dict) -> None:
-  """Appends an entry to a folder's run.json."""
   entries = [*read_runs(output_dir), entry]
   path = os.path.join(output_dir, RUN_FILE)
   files.write_text(path, json.dumps(entries, indent=1) + "\n")

@@ -97,7 +97,6 @@ class Report:
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 
   def end(self) -> None:
-    """Logs the last steps and flushes the summaries."""
     self.log()
     _writer(self.directory).flush()
 
