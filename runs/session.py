@@ -153,17 +153,16 @@ class Run(Generic[T_co]):
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
     result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
-      # bert_config.json may set the attention, too.
-      flags = settings.to_dict() | {"attention": self.config.attention}
       size = self.config.vocab_size
       mark, changes = checks.vocabulary(settings, source.files, size)
-      flags |= changes
+      # bert_config.json may set the attention, too.
+      changes["attention"] = self.config.attention
       entry = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "program": settings.program,
         "directory": os.getcwd(),  # for relative paths in flags
         "seed": self.seed,
-        "flags": flags,
+        "flags": settings.to_dict() | changes,
         "versions": program.versions(),
         "commit": program.commit(),
         "data": data,  # fingerprints

@@ -93,10 +93,10 @@ def number_of(number: int, noun: str) -> str:
 # --- Messages of TensorFlow -------------------------------------------------
 
 # absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
-_SET_MIN_LOG_LEVEL = [
-  f"_ZN4absl12lts_{version}14SetMinLogLevelENS0_18LogSeverityAtLeastE"
-  for version in (20250127, 20250814)
-]
+_SET_MIN_LOG_LEVEL = (
+  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE",
+  "_ZN4absl12lts_2025081414SetMinLogLevelENS0_18LogSeverityAtLeastE",
+)
 _stderr_lock = threading.Lock()
 
 

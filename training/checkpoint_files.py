@@ -32,12 +32,13 @@ _PREDICTIONS = (
 # same variables. A kind comes before kinds with a subset of its variables.
 HEADS = {
   "multiple_choice": ("cls/choice",),  # [H]
-  "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
+  "question_answering": ("cls/squad/output_weights", "cls/squad/output_bias"),
   "tagging": _CLASSES,
   "classification": _CLASSES,
   "pretraining": (
     *_PREDICTIONS,
-    *(f"cls/seq_relationship/{name}" for name in _CLASSES),
+    "cls/seq_relationship/output_weights",
+    "cls/seq_relationship/output_bias",
   ),
   "masked_lm": _PREDICTIONS,
   "encoder": (),
