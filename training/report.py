@@ -174,12 +174,14 @@ def draw_metrics(folder: str) -> None:
 
   Each metric has a panel with the curves of training and evaluation.
   """
+  if not processes.is_chief():
+    return
   panels: dict[str, dict[str, list]] = {}
   for line in read_metrics(folder):
     for name in [*line][1:]:
       curves = panels.setdefault(name.removeprefix("eval_"), {})
       curves.setdefault(name, []).append((line["step"], line[name]))
-  if not panels or not processes.is_chief():
+  if not panels:
     return
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
