@@ -87,12 +87,11 @@ def load(
     path, lower_case = download.converted(path)
     do_lower_case = lower_case if do_lower_case is None else do_lower_case
   files = find_model(path)
-  length = max_seq_length
-  if length is None:
-    length = files.config.max_position_embeddings
-  files.config.check_length(length)
+  if max_seq_length is None:
+    max_seq_length = files.config.max_position_embeddings
+  files.config.check_length(max_seq_length)
   model = make(files.config, **settings)
   checkpoint.initialize(model, files.checkpoint)
   if do_lower_case is None:
     do_lower_case = files.do_lower_case
-  return model, TextEncoder(files.vocab_file, do_lower_case, length)
+  return model, TextEncoder(files.vocab_file, do_lower_case, max_seq_length)

@@ -76,33 +76,31 @@ def count_words(settings: VocabularySettings) -> Counter:
   names = [settings.input_file]
   if settings.sampling_exponent != 1:
     names = list(filter(str.strip, settings.input_file.split(",")))
-  sources = {x: _count_source(settings, files.expand(x)) for x in names}
-  return vocab_learning.smooth(sources, settings.sampling_exponent)
-
-
-def _count_source(settings: VocabularySettings, paths):
-  is_lower, limit = settings.do_lower_case, settings.max_words
-  counter = vocab_learning.WordCounter(is_lower, limit)
+  sources = {}
   text = documents.TextFormat(settings.input_format, settings.text_field)
-  if is_lower:
-    sample = vocab_checks.sample(paths, text.lines)
-    vocab_checks.warn_of_scripts(sample, settings.input_file)
-  if settings.runner:
-    from data.pretraining import beam  # optional dependency
+  is_lower, limit = settings.do_lower_case, settings.max_words
+  for name in names:
+    paths = files.expand(name)
+    counter = vocab_learning.WordCounter(is_lower, limit)
+    if is_lower:
+      sample = vocab_checks.sample(paths, text.lines)
+      vocab_checks.warn_of_scripts(sample, settings.input_file)
+    if settings.runner:
+      from data.pretraining import beam  # optional dependency
 
-    options = settings.runner_options()
-    beam.count_words(paths, text, counter, settings.output_file, options)
-  else:
-    size = sum(map(documents.text_size, paths))
-    progress = Progress("read", size / 1e6, "MB")
-    for path in paths:
-      for line in text.lines(path):
-        counter.add(line)
-        progress.add((len(line.encode()) + 1) / 1e6)
-  counts = counter.counts()
-  if not counts:
-    raise UserError(f"no words in {', '.join(paths)}: give other files")
-  return counts
+      options = settings.runner_options()
+      beam.count_words(paths, text, counter, settings.output_file, options)
+    else:
+      size = sum(map(documents.text_size, paths))
+      progress = Progress("read", size / 1e6, "MB")
+      for path in paths:
+        for line in text.lines(path):
+          counter.add(line)
+          progress.add((len(line.encode()) + 1) / 1e6)
+    sources[name] = counter.counts()
+    if not sources[name]:
+      raise UserError(f"no words in {', '.join(paths)}: give other files")
+  return vocab_learning.smooth(sources, settings.sampling_exponent)
 
 
 def write_model(settings: VocabularySettings, counts: Counter) -> None:

@@ -31,6 +31,7 @@ from tasks.open import Predictor
 
 __all__ = ["Predictor"]
 _input = partial(flag, None, text=True)
+_moved = partial(flag, None, "For an --output_dir: the file, if it was moved.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +52,8 @@ class PredictorSettings(Settings):
     None, "For a URL: the folder of its export, with vocab.txt."
   )
   timeout: float = flag(30.0, "For a URL: seconds that a request may take.")
-  bert_config_file: str | None = flag(
-    None, "For an --output_dir: the file, if it was moved."
-  )
-  vocab_file: str | None = flag(
-    None, "For an --output_dir: the file, if it was moved."
-  )
+  bert_config_file: str | None = _moved()
+  vocab_file: str | None = _moved()
   text: str | None = _input("The text, or the first of two.")
   text_pair: str | None = _input("The second text.")
   text_a: str | None = _input("First text of a pair, for run_classifier.")

@@ -28,7 +28,8 @@ from tasks.ner.tagging import Settings, find_tags, read_tagged
 def check_flags(settings: Settings) -> None:
   if settings.feature_based and settings.add_bilstm:
     raise UserError("--feature_based has a BiLSTM: leave --add_bilstm out")
-  settings.check_files(*settings.files_to_read)
+  for split in settings.splits_to_read:
+    settings.check_files(f"{split}_file")
   same = ["document_context", "feature_based"]
   if settings.feature_based:
     same += ["feature_layers", "lstm_units"]

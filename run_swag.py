@@ -17,7 +17,8 @@ from tasks.multiple_choice.examples import Settings, read_examples
 
 
 def check_flags(settings: Settings) -> None:
-  settings.check_files(*settings.files_to_read)
+  for split in settings.splits_to_read:
+    settings.check_files(f"{split}_file")
   checks.check_fine_tuning(settings)
 
 

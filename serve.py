@@ -54,12 +54,9 @@ class ServerSettings(Settings):
   cors_origins: tuple[str, ...] = flag(
     (), "Origins whose pages may ask, such as https://example.org; *: all."
   )
-  num_versions: int = _number(
-    _DEFAULT.num_versions, "Newest versions to keep loaded."
-  )
+  num_versions: int = _number(1, "Newest versions to keep loaded.")
   poll_seconds: float = _seconds(
-    _DEFAULT.poll_seconds,
-    "Time between searches for new versions; 0: search once.",
+    1.0, "Time between searches for new versions; 0: search once."
   )
   max_queue_size: int = _number(
     _DEFAULT.max_queue_size,

@@ -21,6 +21,7 @@ from absl import logging
 
 from cli import program
 from cli.settings import Settings, check_output_file, common, flag, required
+from data.tokenization import open_tokenizer
 from runs.trained_model import find_model
 from serving.answers import rename
 from storage import UserError, files
@@ -65,7 +66,15 @@ def main(settings: PageSettings) -> None:
   from serving import visualization
 
   served = _restore(settings)
-  texts = _texts(settings, served.answers)
+  answers = served.answers
+  given = {name: settings[name] for name in _INPUTS if settings[name]}
+  texts = rename(given, answers.inputs)
+  needed = answers.inputs.keys() - answers.optional
+  if not needed <= texts.keys() <= answers.inputs.keys():
+    raise UserError(
+      f"the model in {settings.model} takes {', '.join(answers.inputs)}: give "
+      f"the flags for these among --{', --'.join(_INPUTS)}"
+    )
   encoded = visualization.encode(served, texts)
   values = visualization.compute(served, encoded)
   text = visualization.render(served, values, texts, settings.model)
@@ -75,21 +84,6 @@ def main(settings: PageSettings) -> None:
 
 def _restore(settings: PageSettings):
   """Restores the model and its Answers, as a serving.export.ServedModel."""
-  from training import run_folder
-
-  entry = checkpoint_files.run_of(settings.model)
-  if entry.get("program", "run_pretraining") == "run_pretraining":
-    return _restore_pretrained(settings.model)
-  record = checkpoint_files.sibling_file(settings.model, "run.json")
-  folder = os.path.dirname(record or "")
-  served = restore(folder)
-  if settings.model.rstrip("/") != folder:  # a checkpoint, or the folder `best`
-    path = checkpoint_files.find_checkpoint(settings.model)
-    run_folder.restore_trained(served.model, path)
-  return served
-
-
-def _restore_pretrained(model_path: str):
   from modeling import models
   from serving.answers import TextConfig
   from serving.export import ServedModel
@@ -97,8 +91,17 @@ def _restore_pretrained(model_path: str):
   from tasks.pretraining import answers
   from training import run_folder
 
-  files = find_model(model_path)
-  path, config, tokenizer = files.checkpoint, files.config, files.tokenizer
+  entry = checkpoint_files.run_of(settings.model)
+  if entry.get("program", "run_pretraining") != "run_pretraining":
+    record = checkpoint_files.sibling_file(settings.model, "run.json")
+    folder = os.path.dirname(record or "")
+    served = restore(folder)
+    if settings.model.rstrip("/") != folder:  # a checkpoint, or folder `best`
+      path = checkpoint_files.find_checkpoint(settings.model)
+      run_folder.restore_trained(served.model, path)
+    return served
+  path, _, vocab_file, is_lower, config = find_model(settings.model)
+  tokenizer = open_tokenizer(vocab_file, is_lower)
   text_config = TextConfig(tokenizer, config.max_position_embeddings)
   kinds = checkpoint_files.kinds_at(path)
   if "masked_lm" in kinds:
@@ -109,19 +112,6 @@ def _restore_pretrained(model_path: str):
     served = ServedModel(model, Vectors(text_config, "mean"))
   run_folder.restore_trained(served.model, path)
   return served
-
-
-def _texts(settings: PageSettings, answers):
-  """Maps inputs of the model to texts; UserError for flags that do not fit."""
-  given = {name: settings[name] for name in _INPUTS if settings[name]}
-  texts = rename(given, answers.inputs)
-  needed = answers.inputs.keys() - answers.optional
-  if not needed <= texts.keys() <= answers.inputs.keys():
-    raise UserError(
-      f"the model in {settings.model} takes {', '.join(answers.inputs)}: give "
-      f"the flags for these among --{', --'.join(_INPUTS)}"
-    )
-  return texts
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+import storage
 from cli import settings
-from cli.settings import Flag, S, Settings
-from storage import UserError, silence_tensorflow, write_settings_as_flags
+from cli.settings import S, Settings
+from storage import UserError, silence_tensorflow
 
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -56,7 +57,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
       return 1
 
   settings.define(kind, flags.FLAGS)
-  write_settings_as_flags()
+  storage.writes_flags = True
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   silence_tensorflow()
@@ -121,32 +122,27 @@ def help_text(description: str, kind: type[Settings]) -> str:
     members = [flag for flag in known if flag.group == group]
     if group != settings.COMMON:
       members.sort(key=lambda flag: flag.name)
-    if members:
-      lines += ["", f"{group}:", *map(_describe, members)]
+    lines += ["", f"{group}:"] if members else []
+    for flag in members:
+      default = flag.default
+      if isinstance(default, tuple):
+        default = ",".join(default)
+      if isinstance(default, bool):
+        default = str(default).lower()
+      head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}"
+      if flag.required:
+        head += "  (required)"
+      elif default not in (None, ""):
+        head += f"  (default {default})"
+      choices = f"{', '.join(flag.choices)}: " if flag.choices else ""
+      text = textwrap.fill(choices + flag.help, 72)
+      lines += [head, textwrap.indent(text, " " * 6)]
   lines += ["", "--flagfile=FILE reads flags from a file, one per line."]
   lines += ["--version prints versions of this project and its packages."]
   return "\n".join(lines)
 
 
-def _describe(flag: Flag) -> str:
-  default = flag.default
-  if isinstance(default, tuple):
-    default = ",".join(default)
-  if isinstance(default, bool):
-    default = str(default).lower()
-  head = f"  --[no]{flag.name}" if flag.kind is bool else f"  --{flag.name}"
-  if flag.required:
-    head += "  (required)"
-  elif default not in (None, ""):
-    head += f"  (default {default})"
-  text = f"{', '.join(flag.choices)}: " if flag.choices else ""
-  text = textwrap.fill(text + flag.help, 72)
-  return head + "\n" + textwrap.indent(text, " " * 6)
-
-
 class _Formatter(logging.PythonFormatter):
-  """Formats log lines: time, level (unless INFO), message, traceback if any."""
-
   def format(self, record):
     time = self.formatTime(record, "%H:%M:%S")
     level = "" if record.levelname == "INFO" else f"{record.levelname}: "

@@ -182,10 +182,7 @@ def define(kind: type[Settings], values: flags.FlagValues) -> None:
 def from_flags(
   kind: type[S], parsed: flags.FlagValues, command: Sequence[str] = ("",)
 ) -> S:
-  """Makes the settings of a program from flags that absl has parsed.
-
-  Raises ValueError for an empty required flag.
-  """
+  """Makes settings of parsed flags; ValueError for an empty required flag."""
   values: dict[str, Any] = {}
   given, several = set(), {}
   for name, known in flags_of(kind).items():

@@ -15,7 +15,6 @@ from training import checkpoint_files
 
 
 def check_training(settings: Training) -> None:
-  """Checks the flags of a training program for contradictions."""
   if isinstance(settings, FineTuning):
     if settings.early_stopping_patience and not settings.eval_steps:
       raise UserError(
@@ -173,38 +172,32 @@ def check_fine_tuning(
 ) -> BertConfig:
   """Checks flags as `check_run` does; returns the encoder's configuration.
 
-  The flags in `of_teacher` must have the values of the teacher's training.
+  Checks that this program trained --teacher, with this run's vocabulary and
+  values of the flags in `of_teacher`.
   """
   check_training(settings)
   network = model_files.config(settings)
   settings.frozen_layers(network)
   if not checkpoint(settings):
     logging.warning("no --init_checkpoint: all variables start at random")
-  if settings.teacher and settings.do_train:
-    _check_teacher(settings, of_teacher)
+  if settings.do_train and (teacher := settings.teacher):
+    entries = checkpoint_files.read_runs(teacher)
+    if not entries or entries[-1].get("program") != settings.program:
+      raise UserError(
+        f"--teacher={teacher} is not an --output_dir of {settings.program}.py"
+      )
+    trained = model_files.from_record(type(settings), teacher, entries[-1], {})
+    owner, remedy = f"--teacher={teacher}", "teacher and student need the same"
+    for name in ("do_lower_case", *of_teacher):
+      value, expected = settings[name], trained[name]
+      model_files.check_same(name, value, expected, owner, remedy)
+    if settings.tokenizer.vocab != trained.tokenizer.vocab:
+      raise UserError(
+        f"--vocab_file={settings.vocab_file} has other tokens than "
+        f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
+      )
   check_run(settings, network, "add_bilstm", "do_lower_case", *same)
   return network
-
-
-def _check_teacher(settings: FineTuning, same):
-  """Checks that this program trained --teacher, with this run's vocabulary."""
-  teacher = settings.needed("teacher")
-  entries = checkpoint_files.read_runs(teacher)
-  if not entries or entries[-1].get("program") != settings.program:
-    raise UserError(
-      f"--teacher={teacher} is not an --output_dir of {settings.program}.py"
-    )
-  trained = model_files.from_record(type(settings), teacher, entries[-1], {})
-  owner = f"--teacher={teacher}"
-  remedy = "teacher and student need the same"
-  for name in ("do_lower_case", *same):
-    value, expected = settings[name], trained[name]
-    model_files.check_same(name, value, expected, owner, remedy)
-  if settings.tokenizer.vocab != trained.tokenizer.vocab:
-    raise UserError(
-      f"--vocab_file={settings.vocab_file} has other tokens than "
-      f"{trained.vocab_file} of --teacher={teacher}, which needs the same"
-    )
 
 
 def check_head(settings: FineTuning, name: str) -> None:

@@ -121,9 +121,7 @@ def _strategy(name: str, settings: Devices):
   name = settings.tpu_name or settings.master or "local"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-      tpu=name,
-      zone=settings.tpu_zone,
-      project=settings.gcp_project,
+      tpu=name, zone=settings.tpu_zone, project=settings.gcp_project
     )
     if resolver.master():
       tf.config.experimental_connect_to_cluster(resolver)

@@ -101,10 +101,7 @@ def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
 
 
 def check_sizes(
-  config_file: str,
-  network: BertConfig,
-  prefix: str,
-  trains: bool = False,
+  config_file: str, network: BertConfig, prefix: str, trains: bool = False
 ) -> None:
   """Raises ValueError if a checkpoint does not fit the network's configuration.
 
@@ -154,7 +151,8 @@ def check_vocabulary(settings: Tokens, start: str | None) -> None:
   path, tokenizer = settings.needed("vocab_file"), settings.tokenizer
   entry = checkpoint_files.run_of(start)
   trained_model.check_fingerprint(entry, tokenizer, start)
-  own = trained_model.file_of(start, "vocab_file", entry)
+  names = tokenization.names()
+  own = checkpoint_files.file_of(start, "vocab_file", *names, entry=entry)
   if own and "vocabulary" not in entry:
     known = tokenization.open_tokenizer(own).vocab
     vocab.check_same(tokenizer.vocab, known, path, own)
@@ -262,9 +260,7 @@ def warn_if_changed(
 def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:
   """Rows of a folder's table, each a dict by column; [] without a file."""
   path = os.path.join(folder, name)
-  if not files.exists(path):
-    return []
-  lines = files.read_text(path).splitlines()
+  lines = files.read_text(path).splitlines() if files.exists(path) else []
   return list(csv.DictReader(lines, delimiter="\t"))
 
 

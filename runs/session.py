@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Generic, TypeVar
 
 import keras
+import tensorflow as tf
 from absl import logging
 
 from cli import program
@@ -29,6 +30,14 @@ from storage import files, processes, record_scan
 from training import checkpoint_files, loop, optimization, report, run_folder
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
+
+# Raised by TensorFlow when another worker does not answer.
+_LOST_WORKER = (
+  tf.errors.AbortedError,
+  tf.errors.DeadlineExceededError,
+  tf.errors.InternalError,
+  tf.errors.UnavailableError,
+)
 
 T_co = TypeVar("T_co", bound=Training, covariant=True)
 # Settings of a training program, or of extract_features.py.
@@ -57,8 +66,17 @@ class Run(Generic[T_co]):
   @contextmanager
   def scope(self) -> Iterator[None]:
     """Scope of the strategy; ConnectionError if a worker does not answer."""
-    with loop.lost_worker_errors(), self.strategy.scope():
-      yield
+    try:
+      with self.strategy.scope():
+        yield
+    except _LOST_WORKER as error:
+      if not processes.has_others():
+        raise
+      logging.error("%s", error.message)
+      raise ConnectionError(
+        "another worker cannot be reached any more: start all of them again; "
+        "they resume from the last checkpoint"
+      ) from None
 
   def train(
     self,
@@ -135,17 +153,16 @@ class Run(Generic[T_co]):
     names, size = ("loss", *objective.metric_names), settings.train_batch_size
     result = report.Report(settings.output_dir, size, unit, names)
     if processes.is_chief():
-      # bert_config.json may set the attention, too.
-      flags = settings.to_dict() | {"attention": self.config.attention}
       size = self.config.vocab_size
       mark, changes = checks.vocabulary(settings, source.files, size)
-      flags |= changes
+      # bert_config.json may set the attention, too.
+      changes["attention"] = self.config.attention
       entry = {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "program": settings.program,
         "directory": os.getcwd(),  # for relative paths in flags
         "seed": self.seed,
-        "flags": flags,
+        "flags": settings.to_dict() | changes,
         "versions": program.versions(),
         "commit": program.commit(),
         "data": data,  # fingerprints
@@ -193,7 +210,6 @@ class Run(Generic[T_co]):
     )
 
   def load(self, model: keras.Model) -> int:
-    """Restores a model; see the function `load`."""
     settings = self.settings
     if not checkpoint_files.choose_checkpoint(settings.output_dir):
       model_files.save_command(settings, self.seed)  # a run without training
@@ -227,18 +243,15 @@ def load(
     folders = model_files.best_trials(output_dir, len(members))
     names = ", ".join(map(os.path.basename, folders))
     logging.info("an ensemble of %d models: %s", len(folders), names)
-    steps = [
-      Checkpoints(os.path.join(folder, checkpoint_files.BEST)).load(
-        member, None
-      )
-      for member, folder in zip(members, folders, strict=True)
-    ]
+    best = [os.path.join(folder, checkpoint_files.BEST) for folder in folders]
+    pairs = zip(members, best, strict=True)
+    steps = [Checkpoints(path).load(own, None) for own, path in pairs]
     return steps[0]
   keeps_best = isinstance(settings, FineTuning) and settings.keeps_best
   prefix = checkpoint_files.choose_checkpoint(output_dir, keeps_best)
-  best = os.path.join(output_dir, checkpoint_files.BEST)
-  if prefix and os.path.dirname(prefix) == best:
-    checkpoints = Checkpoints(best)
+  folder = os.path.join(output_dir, checkpoint_files.BEST)
+  if prefix and os.path.dirname(prefix) == folder:
+    checkpoints = Checkpoints(folder)
   return checkpoints.load(model, settings.init_checkpoint)
 
 

@@ -115,7 +115,6 @@ class FineTuning(Vocabulary, Training):
 
   @property
   def reads_dev(self) -> bool:
-    """True if a run reads the dev set."""
     return self.evaluates or self.evaluates_while_training
 
   @property
@@ -124,11 +123,6 @@ class FineTuning(Vocabulary, Training):
     is_read = {"train": self.do_train, "dev": self.reads_dev}
     is_read["test"] = self.do_predict
     return [split for split in is_read if is_read[split]]
-
-  @property
-  def files_to_read(self) -> list[str]:
-    """Names of the flags for files that a run reads: train_file and so on."""
-    return [f"{split}_file" for split in self.splits_to_read]
 
   def named_trials(self) -> dict[str, dict]:
     """Trials of a sweep by name: values of the swept flags, and the seed."""

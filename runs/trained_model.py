@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions
-from storage import UserError, files
+from storage import UserError
 from training import checkpoint_files
 
 
@@ -20,10 +21,6 @@ class ModelFiles(NamedTuple):
   vocab_file: str
   do_lower_case: bool
   config: BertConfig
-
-  @property
-  def tokenizer(self) -> Tokenizer:
-    return open_tokenizer(self.vocab_file, self.do_lower_case)
 
 
 def find_model(path: str) -> ModelFiles:
@@ -56,35 +53,26 @@ def check_fingerprint(entry: Mapping, tokenizer: Tokenizer, start: str) -> None:
     )
 
 
-def file_of(path: str, flag: str, entry: Mapping | None = None) -> str | None:
-  """Finds a model's file beside a checkpoint, or else at a path in `entry`.
-
-  The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind.
-  `entry` comes from run.json.
-  """
-  is_vocabulary = flag == "vocab_file"
-  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
-  paths = [checkpoint_files.sibling_file(path, name) for name in names]
-  named = entry and checkpoint_files.path_of(entry, flag)
-  paths.append(named if named and files.exists(named) else None)
-  return next(filter(None, paths), None)
-
-
 def existing_file(
   path: str, flag: str, entry: Mapping, config_file: str = ""
 ) -> str:
-  """Path from `file_of`, or of a vocabulary that fits `config_file`."""
-  file = file_of(path, flag, entry)
-  if not file and flag == "vocab_file":
+  """Path of a model's file, beside the checkpoint or as `entry` names it.
+
+  The flag is `bert_config_file`, or `vocab_file` for a vocabulary of any kind
+  that fits `config_file`.
+  """
+  is_vocabulary = flag == "vocab_file"
+  names = tokenization.names() if is_vocabulary else ["bert_config.json"]
+  file = checkpoint_files.file_of(path, flag, *names, entry=entry)
+  if not file and is_vocabulary:
     size = BertConfig.from_json(config_file).vocab_size
     file = find_vocabulary(path, entry, size)
   if file:
     return file
-  name = "bert_config.json" if flag == "bert_config_file" else "vocab.txt"
   named = checkpoint_files.path_of(entry, flag)
   raise FileNotFoundError(
-    f"there is no {name} beside {path} (its run.json names {named}): copy the "
-    "model's file into this folder"
+    f"there is no {names[0]} beside {path} (its run.json names {named}): copy "
+    "the model's file into this folder"
   )
 
 
@@ -99,8 +87,9 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   mark = entry.get("vocabulary")
   flags = ("bert_config_file", "init_checkpoint")
   named = [checkpoint_files.path_of(entry, flag) for flag in flags]
-  for path in (start, *named):
-    if file := path and file_of(path, "vocab_file"):
+  folders = filter(None, (start, *named))
+  for folder, name in product(folders, tokenization.names()):
+    if file := checkpoint_files.sibling_file(folder, name):
       tokenizer = open_tokenizer(file)
       is_small = len(tokenizer.vocab) <= vocab_size
       if is_small and (not mark or tokenizer.fits(mark)):

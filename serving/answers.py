@@ -28,7 +28,8 @@ _TOKENIZER_FILE = "tokenizer_config.json"
 # One example: for each input by name, a text or a list of texts.
 Texts = Mapping[str, Any]
 # CSS and JavaScript that the pages of serve.py and visualize.py share.
-STYLE, SCRIPT = (Path(__file__).with_suffix(s) for s in (".css", ".js"))
+STYLE = Path(__file__).with_suffix(".css")
+SCRIPT = Path(__file__).with_suffix(".js")
 # Inputs that the common names `text` and `text_pair` may stand for.
 _OTHER_NAMES = {"text_a": "text", "tokens": "text", "sent1": "text"}
 _OTHER_NAMES |= {"text_b": "text_pair", "sent2": "text_pair"}
@@ -130,7 +131,6 @@ class TextModel:
       yield self.answers.decode(left, [])
 
   def warm_up(self) -> dict:
-    """Warms the engine up, and answers a short text."""
     self.engine.warm_up()
     text = f". {self.answers.config.tokenizer.special.mask}"
     ranks = self.answers.inputs.items()

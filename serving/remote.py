@@ -39,7 +39,13 @@ class RemoteEngine(Batches):
     try:
       signatures = document["metadata"]["signature_def"]["signature_def"]
       signature = signatures[SIGNATURE]
-      inputs, outputs = (_shapes(signature[k]) for k in ("inputs", "outputs"))
+      inputs, outputs = (
+        {
+          name: [int(size["size"]) for size in info["tensor_shape"]["dim"]]
+          for name, info in signature[key].items()
+        }
+        for key in ("inputs", "outputs")
+      )
     except (KeyError, TypeError):
       text = f"{self.url} is not an export of this project in a TF Serving"
       raise RemoteError(text) from None
@@ -98,8 +104,3 @@ def text_model(url: str, answers: Answers, timeout: float) -> TextModel:
       f"is an export with the outputs {names} and {labels} labels"
     )
   return TextModel(answers, engine)
-
-
-def _shapes(infos):
-  dims = {name: info["tensor_shape"]["dim"] for name, info in infos.items()}
-  return {n: [int(size["size"]) for size in dim] for n, dim in dims.items()}

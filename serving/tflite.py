@@ -102,12 +102,12 @@ class _Interpreter:
   """A LiteRT file as a function of a row, for one thread at a time."""
 
   def __init__(self, file, num_threads):
-    self._load = partial(_open, file, num_threads)
-    self.function = self._load()
+    self._file, self._num_threads = file, num_threads
+    self._load()
 
   def __call__(self, row):
     if self.function is None:
-      self.function = self._load()
+      self._load()
     try:
       outputs = self.function(**{k: value[None] for k, value in row.items()})
     except (RuntimeError, ValueError) as error:
@@ -115,21 +115,20 @@ class _Interpreter:
       raise UserError(first_line(str(error))) from None
     return {name: value[0] for name, value in outputs.items()}
 
+  def _load(self):
+    from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
 
-def _open(file, num_threads):
-  from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415
-
-  path, descriptor = file
-  name = f"{_OPEN_FILES}/{descriptor}"
-  if not os.path.exists(name):  # not Linux
-    name = path
-  try:
-    interpreter = Interpreter(name, num_threads=num_threads)
-    interpreter.allocate_tensors()
-  except ValueError as error:
-    message = f"{path} is damaged, export it again: {error}"
-    raise UserError(message) from None
-  return interpreter.get_signature_runner("serving_default")
+    path, descriptor = self._file
+    name = f"{_OPEN_FILES}/{descriptor}"
+    if not os.path.exists(name):  # not Linux
+      name = path
+    try:
+      interpreter = Interpreter(name, num_threads=self._num_threads)
+      interpreter.allocate_tensors()
+    except ValueError as error:
+      message = f"{path} is damaged, export it again: {error}"
+      raise UserError(message) from None
+    self.function = interpreter.get_signature_runner("serving_default")
 
 
 def _after_fork():

@@ -13,7 +13,8 @@ from datetime import timedelta
 
 from absl import logging
 
-_written_as_flags = False
+# True in programs: `setting` then writes `--seed`.
+writes_flags = False
 
 
 class UserError(ValueError):
@@ -23,19 +24,13 @@ class UserError(ValueError):
   """
 
 
-def write_settings_as_flags() -> None:
-  """Makes `setting` write `--seed`. Every program calls this function first."""
-  global _written_as_flags
-  _written_as_flags = True
-
-
 def setting(name: str, value: object = None) -> str:
   """Spells a setting for a message: `--seed=3` in programs, else `seed=3`.
 
   Only programs, cli/, runs/ and tasks/ spell flags without this function.
   """
   text = name if value is None else f"{name}={value}"
-  return f"--{text}" if _written_as_flags else text
+  return f"--{text}" if writes_flags else text
 
 
 # --- Progress ---------------------------------------------------------------
@@ -73,7 +68,6 @@ class Progress:
     self.say()
 
   def say(self) -> None:
-    """Logs a line."""
     now = time.monotonic()
     self._next = now + self.every
     rate = self._done / max(now - self._begin, 1e-6)
@@ -99,10 +93,10 @@ def number_of(number: int, noun: str) -> str:
 # --- Messages of TensorFlow -------------------------------------------------
 
 # absl::SetMinLogLevel(LogSeverityAtLeast) in TensorFlow 2.20 and 2.21.
-_SET_MIN_LOG_LEVEL = [
-  f"_ZN4absl12lts_{version}14SetMinLogLevelENS0_18LogSeverityAtLeastE"
-  for version in (20250127, 20250814)
-]
+_SET_MIN_LOG_LEVEL = (
+  "_ZN4absl12lts_2025012714SetMinLogLevelENS0_18LogSeverityAtLeastE",
+  "_ZN4absl12lts_2025081414SetMinLogLevelENS0_18LogSeverityAtLeastE",
+)
 _stderr_lock = threading.Lock()
 
 

@@ -81,6 +81,7 @@ copy = _either("copy", shutil.copyfile, overwrite=True)  # from, to
 rename = _either("rename", os.replace, overwrite=True)  # from, to
 remove = _either("remove", os.remove)
 _remove_tree = _either("rmtree", shutil.rmtree)
+_open: Callable[..., BinaryIO] = _either("GFile", open)  # path, mode
 
 
 def in_threads(function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
@@ -160,10 +161,6 @@ def check_is_free(folder: str, flag: str = "export_dir") -> None:
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
     text = f"{folder} is there already: remove it, or name another"
     raise FileExistsError(f"{text} {setting(flag)}")
-
-
-def _open(path, mode):
-  return _remote("GFile", path, mode) if is_remote(path) else open(path, mode)
 
 
 def open_for_reading(path: str) -> BinaryIO:

@@ -8,9 +8,10 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing.connection import Connection, wait
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from absl import logging
@@ -50,48 +51,46 @@ def _cluster_config():
   return cluster, task
 
 
-class GracefulShutdown:
+@contextmanager
+def graceful_shutdown(
+  child: subprocess.Popen | None = None,
+) -> Iterator[SimpleNamespace]:
   """Context in which SIGTERM, SIGHUP and one Ctrl-C only set `requested`.
 
   A second Ctrl-C ends the process at once. SIGHUP, the signal of a closed
   terminal, stays ignored after `nohup`. A `child` process gets SIGTERM, too,
   and logs the interruption itself.
   """
+  shutdown = SimpleNamespace(requested=False)
 
-  def __init__(self, child: subprocess.Popen | None = None):
-    self.requested = False
-    self._child = child
-
-  def __enter__(self) -> "GracefulShutdown":
-    numbers = [signal.SIGTERM, signal.SIGINT]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-      numbers.append(signal.SIGHUP)
-    self._before = {n: signal.signal(n, self._handle) for n in numbers}
-    return self
-
-  def __exit__(self, *_) -> None:
-    for number, handler in self._before.items():
-      signal.signal(number, handler)
-
-  def _handle(self, number, _):
-    """Handles a signal, as soon as TensorFlow returns to Python."""
-    self.requested = True
+  def handle(number, _):  # as soon as TensorFlow returns to Python
+    shutdown.requested = True
     if number == signal.SIGINT:
       signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if self._child:
-      self._child.terminate()
+    if child:
+      child.terminate()
     elif number == signal.SIGINT:
       logging.warning(
         "interrupted: a checkpoint will be saved after the current steps; "
         "Ctrl-C once more ends at once"
       )
 
+  numbers = [signal.SIGTERM, signal.SIGINT]
+  if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+    numbers.append(signal.SIGHUP)
+  before = {number: signal.signal(number, handle) for number in numbers}
+  try:
+    yield shutdown
+  finally:
+    for number, handler in before.items():
+      signal.signal(number, handler)
+
 
 def run_child(command: list[str]) -> int:
   """Runs a command and returns the status, or exits if interrupted."""
   with (
     subprocess.Popen(command, env=os.environ | {_IS_CHILD: "1"}) as child,
-    GracefulShutdown(child) as interruption,
+    graceful_shutdown(child) as interruption,
   ):
     status = child.wait()
   if interruption.requested or status == _INTERRUPTED:

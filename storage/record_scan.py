@@ -4,7 +4,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -170,12 +170,7 @@ class Head(NamedTuple):
   vocabulary: str | None  # fingerprint; None if unknown
 
 
-def heads(paths: Iterable[str]) -> list[Head]:
-  """Reads the heads of files."""
-  return files.in_threads(_head, paths)
-
-
-def _head(path) -> Head:
+def read_head(path: str) -> Head:
   _, vocabulary = read_index(path)
   error = None
   for record in scan(path):

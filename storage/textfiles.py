@@ -160,10 +160,7 @@ def json_objects(
 
 
 def json_texts(
-  path: str,
-  field: str,
-  lines: Iterable[str],
-  start: int = 0,
+  path: str, field: str, lines: Iterable[str], start: int = 0
 ) -> Iterator[list[str]]:
   """Yields the lines of each text, which is the `field` of a JSON line.
 

@@ -74,7 +74,6 @@ _MESSAGES = {
 
 @cache
 def _message_classes() -> dict[str, Any]:
-  """Classes of _MESSAGES by name."""
   # Programs show their help sooner without this import.
   from google.protobuf import (  # noqa: PLC0415
     descriptor_pb2,
@@ -173,11 +172,9 @@ class RecordFile:
     self.records = 0  # number of records so far
     self.blocks: list[int] = []  # byte at which each block begins
 
-  def write(self, records: Iterable[bytes]) -> int:
-    before = self.records
+  def write(self, records: Iterable[bytes]) -> None:
     for record in records:
       self.append(frame(record))
-    return self.records - before
 
   def append(self, framed: bytes) -> None:
     """Writes a record that `frame` has framed."""
@@ -223,7 +220,7 @@ def identity(path: str) -> dict[str, int]:
 
 def save(
   path: str, schema: Schema, rows: Iterable[Mapping[str, Sequence[float]]]
-) -> int:
-  """Serializes and writes records, see `create`; returns the record count."""
+) -> None:
+  """Serializes and writes records; see `create`."""
   with create(path) as file:
-    return file.write(map(ExampleEncoder(schema), rows))
+    file.write(map(ExampleEncoder(schema), rows))

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from data import vocab
+from serving import visualization
 from tests import programs, stages
 
 # --- fill_mask.py ----------------------------------------------------------
@@ -62,17 +63,24 @@ CHOICES = {"text": "a", "text_pair": "b", "choices": ["c", ""]}
   ],
 )
 def test_visualize_gives_each_text_the_name_of_a_model_input(
-  flags, inputs, expected
+  flags, inputs, expected, monkeypatch
 ):
   optional = frozenset(["text_pair"]) & {*inputs}
   answers = SimpleNamespace(inputs=dict.fromkeys(inputs, 0), optional=optional)
+  served = SimpleNamespace(answers=answers)
   args = programs.arguments("visualize", model="m", **flags)
-  texts = stages.program("visualize")._texts
-  if expected is None:
-    with pytest.raises(ValueError, match="the model in m takes "):
-      texts(args, answers)
-  else:
-    assert texts(args, answers) == expected
+  visualize = stages.program("visualize")
+  monkeypatch.setattr(visualize, "_restore", lambda _: served)
+
+  def encode(_, texts):  # the end of this test
+    raise KeyError(texts)
+
+  monkeypatch.setattr(visualization, "encode", encode)
+  message = "" if expected else "the model in m takes "
+  error = KeyError if expected else ValueError
+  with pytest.raises(error, match=message) as raised:
+    visualize.main(args)
+  assert not expected or raised.value.args == (expected,)
 
 
 # --- build_vocab.py --------------------------------------------------------

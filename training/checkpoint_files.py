@@ -32,12 +32,13 @@ _PREDICTIONS = (
 # same variables. A kind comes before kinds with a subset of its variables.
 HEADS = {
   "multiple_choice": ("cls/choice",),  # [H]
-  "question_answering": tuple(f"cls/squad/{name}" for name in _CLASSES),
+  "question_answering": ("cls/squad/output_weights", "cls/squad/output_bias"),
   "tagging": _CLASSES,
   "classification": _CLASSES,
   "pretraining": (
     *_PREDICTIONS,
-    *(f"cls/seq_relationship/{name}" for name in _CLASSES),
+    "cls/seq_relationship/output_weights",
+    "cls/seq_relationship/output_bias",
   ),
   "masked_lm": _PREDICTIONS,
   "encoder": (),
@@ -154,10 +155,7 @@ def check_name(path: str) -> None:
 
 
 def read_runs(output_dir: str) -> list[dict]:
-  """Reads the entries of run.json, oldest first; [] without the file.
-
-  There is an entry for each start of a training.
-  """
+  """Reads run.json: an entry for each start, oldest first; [] if missing."""
   path = os.path.join(output_dir, RUN_FILE)
   if not files.exists(path):
     return []
@@ -177,18 +175,20 @@ def path_of(entry: Mapping, name: str) -> str | None:
 
 
 def append_run(output_dir: str, entry: dict) -> None:
-  """Appends an entry to a folder's run.json."""
   entries = [*read_runs(output_dir), entry]
   path = os.path.join(output_dir, RUN_FILE)
   files.write_text(path, json.dumps(entries, indent=1) + "\n")
 
 
-def file_of(path: str, flag: str, *names: str) -> str | None:
+def file_of(
+  path: str, flag: str, *names: str, entry: Mapping | None = None
+) -> str | None:
   """Finds a file that belongs to a checkpoint; returns the path or None.
 
-  Looks for `names` in the checkpoint's folder, then for `flag` in run.json.
+  Looks for `names` in the checkpoint's folder, then for `flag` in `entry`, by
+  default the last entry of run.json.
   """
-  named = path_of(run_of(path), flag)
+  named = path_of(run_of(path) if entry is None else entry, flag)
   paths = [sibling_file(path, name) for name in names]
   paths.append(named if named and files.exists(named) else None)
   return next(filter(None, paths), None)

@@ -9,7 +9,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,13 +22,6 @@ from training import step as steps
 from training.report import Report
 from training.run_folder import Checkpoints, sum_over_replicas
 
-# Raised by TensorFlow when another worker does not answer.
-_LOST_WORKER = (
-  tf.errors.AbortedError,
-  tf.errors.DeadlineExceededError,
-  tf.errors.InternalError,
-  tf.errors.UnavailableError,
-)
 _SECONDS_AT_ONCE = 5.0
 
 
@@ -124,7 +117,7 @@ class Training:
     seconds_per_step = _SECONDS_AT_ONCE  # still unknown: begin with one step
     report.begin(step, plan.num_train_steps)
     interrupted = False
-    with processes.GracefulShutdown() as shutdown:
+    with processes.graceful_shutdown() as shutdown:
       while step < plan.num_train_steps and not (self._ended or interrupted):
         number = plan.steps_to_run(step, seconds_per_step)
         begin = time.monotonic()
@@ -169,8 +162,7 @@ class Training:
       folder = self.plan.profile_folder
       logging.info("profile of %d steps: %s", number, folder)
       profile = tf.profiler.experimental.Profile(folder)
-    named = steps.corrupt_record_errors(self.source)
-    with named, profile:
+    with steps.corrupt_record_errors(self.source), profile:
       sums = train_step.train(batches, tf.constant(number))
       sums = {name: np.asarray(value) for name, value in sums.items()}
     nonfinite = int(train_step.first_nonfinite_step.numpy())
@@ -193,21 +185,6 @@ class Training:
     report.log()
     state = self.train_step.state
     logging.info("saved %s", self.checkpoints.save(step, state))
-
-
-@contextmanager
-def lost_worker_errors() -> Iterator[None]:
-  """Raises ConnectionError if another worker does not answer."""
-  try:
-    yield
-  except _LOST_WORKER as error:
-    if not processes.has_others():
-      raise
-    logging.error("%s", error.message)
-    raise ConnectionError(
-      "another worker cannot be reached any more: start all of them again; "
-      "they resume from the last checkpoint"
-    ) from None
 
 
 def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
@@ -277,7 +254,13 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
     passed = {name: v for name, v in batch.items() if name not in model.input}
     for name, value in (outputs | passed).items():
       result.setdefault(name, []).append(np.asarray(value))
-  return {name: _concat_padded(values) for name, values in result.items()}
+  for values in result.values():
+    largest = np.max([value.shape[1:] for value in values], axis=0).astype(int)
+    for i, value in enumerate(values):
+      gaps = largest - value.shape[1:]
+      if gaps.any():
+        values[i] = np.pad(value, [(0, 0), *((0, gap) for gap in gaps)])
+  return {name: np.concatenate(values) for name, values in result.items()}
 
 
 def outputs(model, dataset, batch_size: int) -> dict[str, np.ndarray]:
@@ -311,17 +294,6 @@ def _forward(model, strategy):
     for name, value in model.input.items()
   }
   return tf.function(forward, [inputs], autograph=False)
-
-
-def _concat_padded(arrays):
-  """Concatenates arrays [B, ...], zero-padded to the largest [...]."""
-  largest = np.max([array.shape[1:] for array in arrays], axis=0).astype(int)
-  padded = []
-  for array in arrays:
-    gaps = largest - array.shape[1:]
-    widths = [(0, 0), *((0, gap) for gap in gaps)]
-    padded.append(np.pad(array, widths) if gaps.any() else array)
-  return np.concatenate(padded)
 
 
 def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:

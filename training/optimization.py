@@ -5,9 +5,10 @@ Source: optimization.py of the original; section A.2 of the paper.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import tensorflow as tf
 
@@ -101,11 +102,8 @@ class Optimizer:
       (multiplier, decay, indices, self._make_slots(indices))
       for (multiplier, decay, _), indices in members.items()
     ]
-    self._run_update: Callable = self._update
-    if joins_all:
-      self._run_update = tf.function(
-        self._update, autograph=False, jit_compile=True
-      )
+    compiled = partial(tf.function, autograph=False, jit_compile=True)
+    self._run_update = compiled(self._update) if joins_all else self._update
 
   def _make_slots(self, indices: Sequence[int]) -> list[tf.Variable]:
     """Makes the slots of a group; several variables have joint slots [N]."""

@@ -97,7 +97,6 @@ class Report:
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
 
   def end(self) -> None:
-    """Logs the last steps and flushes the summaries."""
     self.log()
     _writer(self.directory).flush()
 
@@ -110,7 +109,14 @@ def write_evaluation(
   `suffix` is added to the names of files, metrics and curves.
   """
   prefix = os.path.join(folder, "eval")
-  write_results(f"{prefix}_results{suffix}.txt", results, step)
+  # Lines `name = value` with float32 digits, as the original writes them.
+  values = {name: np.float32(value) for name, value in results.items()}
+  lines = sorted((values | {"global_step": step}).items())
+  for name, value in lines:
+    logging.info("  %s = %s", name, value)
+  if processes.is_chief():
+    text = "".join(f"{name} = {value!s}\n" for name, value in lines)
+    files.write_text(f"{prefix}_results{suffix}.txt", text)
   summarize(prefix + suffix, results, step)
   _writer(prefix + suffix).flush()
   named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
@@ -118,17 +124,6 @@ def write_evaluation(
   # examples. The curve shows `eval_loss`.
   named |= {k: v for k, v in results.items() if k in named}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
-
-
-def write_results(path: str, results: Mapping[str, float], step: int) -> None:
-  """Writes lines `name = value` with float32 digits, as the original does."""
-  values = {name: np.float32(value) for name, value in results.items()}
-  lines = sorted((values | {"global_step": step}).items())
-  for name, value in lines:
-    logging.info("  %s = %s", name, value)
-  if processes.is_chief():
-    text = "".join(f"{name} = {value!s}\n" for name, value in lines)
-    files.write_text(path, text)
 
 
 @functools.lru_cache(maxsize=8)  # a second writer would begin a second file
@@ -174,24 +169,24 @@ def last_evaluation(folder: str) -> int:
   return int(max(steps, default=0))
 
 
-def draw_metrics(folder: str) -> str | None:
-  """Draws training.png on the chief if matplotlib is there; returns the path.
+def draw_metrics(folder: str) -> None:
+  """Draws training.png on the chief if matplotlib is there.
 
   Each metric has a panel with the curves of training and evaluation.
   """
   if not processes.is_chief():
-    return None
+    return
   panels: dict[str, dict[str, list]] = {}
   for line in read_metrics(folder):
     for name in [*line][1:]:
       curves = panels.setdefault(name.removeprefix("eval_"), {})
       curves.setdefault(name, []).append((line["step"], line[name]))
   if not panels:
-    return None
+    return
   try:
     from matplotlib.figure import Figure  # noqa: PLC0415, an extra
   except ImportError:
-    return None
+    return
   rows = -(-len(panels) // 2)
   figure = Figure(figsize=(9, 2.2 * rows), layout="tight")
   for number, (title, curves) in enumerate(panels.items(), 1):
@@ -206,4 +201,3 @@ def draw_metrics(folder: str) -> str | None:
   path = os.path.join(folder, "training.png")
   with files.open_for_writing(path) as file:
     figure.savefig(file, format="png", dpi=110)
-  return path

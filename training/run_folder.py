@@ -176,10 +176,7 @@ def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
 
 
 def read_best(output_dir: str) -> dict:
-  """Reads best.json: `metric`, `value`, `step`, and `evaluated`.
-
-  `evaluated` is the step of the last evaluation.
-  """
+  """Reads best.json: metric, value, step, and the step last `evaluated`."""
   path = os.path.join(output_dir, checkpoint_files.BEST, _BEST)
   return textfiles.read_json(path) if files.exists(path) else {}
 

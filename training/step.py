@@ -183,7 +183,14 @@ class TrainStep:
       sums["loss"] = loss * weight
       summed = iter(dense)
       gradients = [g if g is None else next(summed) for g in gradients]
-    norm, finite = self._update(gradients)
+    finite = None
+    unscale = 1.0 / self.loss_scale.scale if self.loss_scale else 1.0
+    factor, norm = self._clip_factor(gradients, self.max_grad_norm, unscale)
+    if self.loss_scale:
+      finite = tf.math.is_finite(norm)
+      self.loss_scale.update(finite)
+    rate = self.learning_rate(self.step)
+    self.optimizer.apply(gradients, rate, self.step, factor, finite)
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
     if self.loss_scale:
       sums = {k: tf.where(finite, v, tf.zeros(2)) for k, v in sums.items()}
@@ -199,18 +206,6 @@ class TrainStep:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
     return sums
-
-  def _update(self, gradients):
-    """Applies clipped gradients; returns the norm and whether it is finite."""
-    finite = None
-    unscale = 1.0 / self.loss_scale.scale if self.loss_scale else 1.0
-    factor, norm = self._clip_factor(gradients, self.max_grad_norm, unscale)
-    if self.loss_scale:
-      finite = tf.math.is_finite(norm)
-      self.loss_scale.update(finite)
-    rate = self.learning_rate(self.step)
-    self.optimizer.apply(gradients, rate, self.step, factor, finite)
-    return norm, finite
 
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):

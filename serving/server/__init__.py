@@ -7,8 +7,6 @@ from typing import NamedTuple
 class Settings(NamedTuple):
   """Settings of the server. Each is a flag of serve.py."""
 
-  num_versions: int = 1
-  poll_seconds: float = 1.0
   max_queue_size: int = 512
   max_request_bytes: int = 1_000_000
   read_timeout: float = 15.0

@@ -104,8 +104,15 @@ class App:
     await send(head)
     await send({"type": "http.response.body", "body": body})
     if self._settings.access_log:
+      # A line of the Common Log Format, with milliseconds at the end.
       size = 0 if scope["method"] == "HEAD" else len(body)
-      _log_access(scope, status, size, time.monotonic() - begin)
+      client = re.sub(r"[^!#-~]", "?", (scope["client"] or ["-"])[0])
+      path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")
+      now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
+      request = f'"{scope["method"]} {path} HTTP/{scope["http_version"]}"'
+      milliseconds = f"{1e3 * (time.monotonic() - begin):.1f}"
+      line = f"{client} - - [{now}] {request} {status} {size} {milliseconds}"
+      print(line, flush=True)
 
   def _list(self):
     versions = {name: m.versions for name, m in self._models.items()}
@@ -165,7 +172,15 @@ class App:
       raise RestError(message, 415)
     if not model:
       raise RestError(f"there is no model {name}", 404)
-    return await self._predict(model, number, body, receive)
+    document = rest.parse(body)
+    loaded = model.find(number)[1]
+    signature = str(document.get("signature_name") or "serving_default")
+    if not (specs := loaded.specs.get(signature)):
+      raise RestError(f'the model has no signature "{signature[:200]}"')
+    examples = rest.read_inputs(document, specs)
+    outputs = await self._run(loaded, signature, examples, receive)
+    content = rest.write_outputs(outputs, "instances" in document)
+    return Response(200, content, {"content-type": "application/json"})
 
   def _status(self, model, name, number, metadata):
     if metadata and model:
@@ -186,17 +201,6 @@ class App:
       status = {"error_code": code, "error_message": message}
       rows.append({"version": f"{each}", "state": state, "status": status})
     return _of_json({"model_version_status": rows})
-
-  async def _predict(self, model, number, body, receive):
-    document = rest.parse(body)
-    loaded = model.find(number)[1]
-    signature = str(document.get("signature_name") or "serving_default")
-    if not (specs := loaded.specs.get(signature)):
-      raise RestError(f'the model has no signature "{signature[:200]}"')
-    examples = rest.read_inputs(document, specs)
-    outputs = await self._run(loaded, signature, examples, receive)
-    content = rest.write_outputs(outputs, "instances" in document)
-    return Response(200, content, {"content-type": "application/json"})
 
   async def _read(self, receive) -> bytes:
     limit = self._settings.max_request_bytes
@@ -284,13 +288,3 @@ def _cors_headers(scope: dict, origins: Sequence[str]) -> dict[str, str]:
     headers["access-control-allow-headers"] = needed
     headers |= {_PREFLIGHT: "GET, POST", "access-control-max-age": "600"}
   return headers
-
-
-def _log_access(scope: dict, status: int, size: int, seconds: float) -> None:
-  """Prints a line of the Common Log Format, with milliseconds at the end."""
-  client = re.sub(r"[^!#-~]", "?", (scope["client"] or ["-"])[0])
-  path = scope["raw_path"][:200].decode("latin-1").replace('"', "%22")
-  now = time.strftime("%d/%b/%Y:%H:%M:%S %z")
-  request = f"{scope['method']} {path} HTTP/{scope['http_version']}"
-  line = f'{client} - - [{now}] "{request}" {status} {size} {1e3 * seconds:.1f}'
-  print(line, flush=True)

@@ -90,10 +90,8 @@ class Server(uvicorn.Server):
           accepted.append(listening.accept()[0])
     for server in self.servers:
       server.close()
-    make, state = self.config.http_protocol_class, self.server_state
-    protocol = partial(
-      make, config=self.config, server_state=state, app_state={}
-    )
+    options = {"config": self.config, "server_state": self.server_state}
+    protocol = partial(self.config.http_protocol_class, **options, app_state={})
     for connection in accepted:
       await loop.connect_accepted_socket(protocol, connection)
     self._app.is_draining = True  # answers now say `connection: close`

@@ -101,7 +101,12 @@ class Model:
         newest.append(number)
     if newest:  # otherwise old versions answer
       for number in {*self.versions} - {*newest}:
-        self._unload(number)
+        self._set_state(number, "UNLOADING")
+        workers = self.versions[number].workers
+        self.versions = {n: v for n, v in self.versions.items() if n != number}
+        workers.close()
+        gc.collect()  # frees the version's memory now
+        self._set_state(number, "END")
 
   def _has(self, number, folder):
     """True if a version is loaded. Loads it, or tries again after a minute."""
@@ -122,14 +127,6 @@ class Model:
     self.versions = {**self.versions, number: version}
     self._set_state(number, "AVAILABLE")
     return True
-
-  def _unload(self, number):
-    self._set_state(number, "UNLOADING")
-    workers = self.versions[number].workers
-    self.versions = {n: v for n, v in self.versions.items() if n != number}
-    workers.close()
-    gc.collect()  # frees the version's memory now
-    self._set_state(number, "END")
 
   def _set_state(self, number, state, error=""):
     self.states = {**self.states, number: (state, error)}

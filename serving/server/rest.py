@@ -109,10 +109,7 @@ def _decode(value, depth):
 
 
 def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
-  """JSON of the answers: "predictions" by rows, or "outputs" by columns.
-
-  A single output has no name.
-  """
+  """JSON of the answers: "predictions" by rows, or "outputs" by columns."""
 
   def to_json(value):
     is_array = isinstance(value, np.ndarray | np.generic)
@@ -120,7 +117,7 @@ def write_outputs(answers: Sequence[Mapping], by_rows: bool) -> bytes:
 
   names = sorted(set().union(*answers))  # an answer may lack some outputs
   rows = [{n: to_json(answer.get(n)) for n in names} for answer in answers]
-  if len(names) == 1:
+  if len(names) == 1:  # a single output has no name
     value = [row[names[0]] for row in rows]
   elif by_rows:
     value = rows

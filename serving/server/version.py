@@ -189,12 +189,22 @@ class Workers:
     while (requests := self._take()) is not None:
       if self._sizes and not requests[0].left:
         self._sizes.observe(sum(len(r.examples) for r in requests))
-      if len(requests) > 1:
-        _answer_jointly(requests)
-      elif not _answer_some(requests[0], self._turn):
-        with self._changed:
-          self._waiting.append(requests[0])
-          self._changed.notify()
+      if len(requests) == 1:
+        if not _answer_some(requests[0], self._turn):
+          with self._changed:
+            self._waiting.append(requests[0])
+            self._changed.notify()
+        continue
+      examples = [example for r in requests for example in r.examples]
+      try:
+        answers = iter([*requests[0].function(examples)])
+      except Exception:
+        for request in requests:  # alone, so that only wrong requests fail
+          _answer_some(request, len(request.examples))
+        continue
+      for request in requests:
+        with suppress(InvalidStateError):  # cancelled
+          request.future.set_result([next(answers) for _ in request.examples])
 
   def _take(self) -> list[_Request] | None:
     """Waits for requests to answer jointly; None after `close`."""
@@ -232,16 +242,3 @@ def _answer_some(request: _Request, number: int) -> bool:
     with suppress(InvalidStateError):
       request.future.set_exception(error)
   return True
-
-
-def _answer_jointly(requests: list[_Request]) -> None:
-  examples = [example for r in requests for example in r.examples]
-  try:
-    answers = iter([*requests[0].function(examples)])
-  except Exception:
-    for request in requests:  # alone, so that only wrong requests fail
-      _answer_some(request, len(request.examples))
-    return
-  for request in requests:
-    with suppress(InvalidStateError):
-      request.future.set_result([next(answers) for _ in request.examples])

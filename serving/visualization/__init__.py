@@ -93,7 +93,18 @@ def compute(served: ServedModel, encoded: Encoded) -> Internals:
   ]
   filled, span = {}, None
   if "masked_lm_logits" in outputs[0] and answer["num_masks"]:
-    filled = dict(_fill(served, encoded))
+    [row] = encoded.rows
+    inner = bert(*next(_inputs(row)).values())
+    head = served.model.get_layer("cls").predictions
+    hidden_states = [inner["embedding_output"], *inner["encoder_layers"]]
+    # sequence_output follows the BiLSTM, if the model has one.
+    hidden_states[-1] = inner["sequence_output"]
+    for number, hidden in enumerate(hidden_states):
+      masked = ops.take(hidden, row["masked_lm_positions"], axis=1)
+      logits = np.asarray(head(masked, inner["embedding_table"])[0])
+      name = f"layer {number - 1}" if number else "embeddings"
+      values = [{"masked_lm_logits": logits}]
+      filled[name] = served.answers.decode(encoded, values)
   seen = served.answers, encoded.rows, outputs, answer
   if "start_logits" in outputs[0]:
     span = _find_span(outputs, answer["score"])
@@ -125,37 +136,18 @@ def _compute_sequence(encoders, inputs, output):
     values["end"] = ops.softmax(output["end_logits"])
   length = int(mask.sum())
   shown = slice(length + _MAX_PADDING)
-  attention = np.concatenate([_attention(e, inputs) for e in encoders])
-  attention = attention[..., shown, shown]
+  attention = []  # of each layer
+  for encoder in encoders:
+    outputs = encoder(**inputs)
+    inner = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
+    mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
+    for block, hidden in zip(encoder.encoder.blocks, inner, strict=True):
+      layer = block.attention.self_attention
+      probs = layer.attention_probs(hidden, hidden, mask)[0]
+      attention.append(probs[..., shown, shown])
   values = {name: np.asarray(value)[shown] for name, value in values.items()}
-  return Sequence(ids[shown], segments[shown], length, attention, values)
-
-
-def _attention(encoder, inputs) -> np.ndarray:
-  outputs = encoder(**inputs)
-  mask = make_attention_mask(inputs["input_mask"], encoder.config.attention)
-  hidden_states = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
-  blocks = zip(encoder.encoder.blocks, hidden_states, strict=True)
-  probs = [
-    block.attention.self_attention.attention_probs(hidden, hidden, mask)[0]
-    for block, hidden in blocks
-  ]
-  return np.stack(probs)
-
-
-def _fill(served, encoded) -> Iterator[tuple[str, dict]]:
-  """Yields each layer's name, and the answer of a network that ends there."""
-  [row] = encoded.rows
-  outputs = served.model.get_layer("bert")(*next(_inputs(row)).values())
-  head = served.model.get_layer("cls").predictions
-  # sequence_output follows the BiLSTM, if the model has one.
-  inner = outputs["embedding_output"], *outputs["encoder_layers"][:-1]
-  hidden_states = [*inner, outputs["sequence_output"]]
-  for number, hidden in enumerate(hidden_states):
-    masked = ops.take(hidden, row["masked_lm_positions"], axis=1)
-    logits = np.asarray(head(masked, outputs["embedding_table"])[0])
-    name = f"layer {number - 1}" if number else "embeddings"
-    yield name, served.answers.decode(encoded, [{"masked_lm_logits": logits}])
+  maps = np.stack(attention)
+  return Sequence(ids[shown], segments[shown], length, maps, values)
 
 
 def _find_span(outputs, score: float) -> tuple[int, int, int] | None:

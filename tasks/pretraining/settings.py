@@ -129,7 +129,7 @@ def check_flags(settings: Settings) -> None:
   checks.check_run(settings, network)
   heads: list[Head] = []
   for paths in inputs:
-    group = record_scan.heads(paths)
+    group = files.in_threads(record_scan.read_head, paths)
     find_schema(settings, group, network.vocab_size)
     heads += group
   check_vocabularies(settings, heads, network.vocab_size)

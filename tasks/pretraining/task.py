@@ -114,7 +114,7 @@ def _records(settings: Settings, config, sources, masking, packing=None):
     causal_targets = CausalTargets(settings.objective, reader)
   # The program has already checked all files, so one file gives the schema.
   path = next(filter(files.size, paths), paths[0])
-  heads = record_scan.heads([path])
+  heads = [record_scan.read_head(path)]
   return PretrainingInput(
     sources,
     pretraining_settings.find_schema(settings, heads, config.vocab_size),

@@ -118,7 +118,7 @@ def _of_folder(read):
 
 def _records(path):
   record_scan.load_index([path])
-  [head] = record_scan.heads([path])
+  head = record_scan.read_head(path)
   limits = {"input_ids": 50, "input_mask": 2}
   record_scan.check_record(path, head.record or {}, SCHEMA, limits)
 

@@ -20,7 +20,8 @@ from runs import checks, training_program  # noqa: E402
 
 def check_flags(settings):
   """Raises an error if flags or paths would make the run fail later."""
-  settings.check_files(*settings.files_to_read)
+  for split in settings.splits_to_read:
+    settings.check_files(f"{split}_file")
   checks.check_fine_tuning(settings)
 
 

@@ -354,14 +354,21 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     assert entry["flags"]["vocab_file"] == "of the model"
 
 
-def test_a_lost_worker_is_reported_by_the_scope_of_a_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_the_scope_of_a_run_reports_a_lost_worker_if_there_are_several_workers(
+  tmp_path, monkeypatch, caplog, is_alone
+):
   monkeypatch.setattr(session, "make_strategy", lambda _: toy.two_replicas())
   run = session.Run(_flags(tmp_path), toy.config())
-  toy.set_worker(monkeypatch, 0)
-  message = "another worker cannot be reached any more: start all"
-  with pytest.raises(ConnectionError, match=message), run.scope():
+  expected, message = tf.errors.UnavailableError, "gone"
+  if not is_alone:
+    toy.set_worker(monkeypatch, 0)
+    expected = ConnectionError
+    message = "another worker cannot be reached any more: start all"
+  with pytest.raises(expected, match=message), run.scope():
     assert tf.distribute.has_strategy()
     raise tf.errors.UnavailableError(None, None, "gone")
+  assert ("gone" in caplog.text) == (not is_alone)
 
 
 def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(

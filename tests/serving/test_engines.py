@@ -195,14 +195,14 @@ def _interpreters(monkeypatch, tmp_path):
   """Returns the interpreters in loading order, with four cores."""
   loaded = []
 
-  def load(file, num_threads):
-    loaded.append(_Interpreter(num_threads))
-    return loaded[-1]
+  def load(interpreter):
+    interpreter.function = _Interpreter(interpreter._num_threads)
+    loaded.append(interpreter.function)
 
   monkeypatch.chdir(tmp_path)
   for name in ("file", "model_float16.tflite"):
     Path(name).touch()
-  monkeypatch.setattr(tflite, "_open", load)
+  monkeypatch.setattr(tflite._Interpreter, "_load", load)
   monkeypatch.setattr("os.path.getsize", lambda file: 1)
   monkeypatch.setattr(tflite, "num_cores", lambda: 4)
   return loaded

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from storage import processes
-from storage.processes import GracefulShutdown
+from storage.processes import graceful_shutdown
 from tests import programs
 
 # --- The cluster, from TF_CONFIG
@@ -63,7 +63,7 @@ def test_a_broken_tf_config_is_refused(monkeypatch, text):
 )
 def test_a_signal_is_deferred_and_handlers_are_restored(number):
   before = signal.getsignal(number)
-  with GracefulShutdown() as interruption:
+  with graceful_shutdown() as interruption:
     assert not interruption.requested
     os.kill(os.getpid(), number)
   assert interruption.requested
@@ -72,7 +72,7 @@ def test_a_signal_is_deferred_and_handlers_are_restored(number):
 
 def test_a_hangup_that_nohup_ignores_stays_ignored():
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-  with GracefulShutdown() as interruption:
+  with graceful_shutdown() as interruption:
     os.kill(os.getpid(), signal.SIGHUP)
   assert not interruption.requested
   assert signal.signal(signal.SIGHUP, before) == signal.SIG_IGN
@@ -81,8 +81,8 @@ def test_a_hangup_that_nohup_ignores_stays_ignored():
 def test_the_second_interrupt_ends_the_process_at_once():
   script = """
 import os, signal
-from storage.processes import GracefulShutdown
-with GracefulShutdown():
+from storage.processes import graceful_shutdown
+with graceful_shutdown():
   os.kill(os.getpid(), signal.SIGTERM)  # does not count as a Ctrl-C
   os.kill(os.getpid(), signal.SIGINT)
   print("goes on", flush=True)
@@ -98,7 +98,7 @@ def test_a_signal_to_the_parent_ends_its_child():
   command = [sys.executable, "-c", "import time; time.sleep(60)"]
   with (
     subprocess.Popen(command) as child,
-    GracefulShutdown(child) as interruption,
+    graceful_shutdown(child) as interruption,
   ):
     os.kill(os.getpid(), signal.SIGINT)
     assert child.wait(timeout=30) == -signal.SIGTERM

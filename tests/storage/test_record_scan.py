@@ -181,7 +181,7 @@ def test_records_that_do_not_fit_the_schema_are_refused(tmp_path):
 def test_the_head_of_a_file_is_its_first_intact_record(path):
   _flip(path, *(start + 20 for start in _starts(path)[:5]))
   record = {"ids": [5, 305, 1], "label": [1]}
-  assert record_scan.heads([path]) == [Head(path, record, None)]
+  assert record_scan.read_head(path) == Head(path, record, None)
 
 
 def test_a_record_may_cross_the_border_between_two_reads(tmp_path, monkeypatch):

@@ -153,18 +153,6 @@ def test_a_training_saves_before_its_first_step(tmp_path, monkeypatch, traced):
   assert traced.step.numpy() == 0
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
-def test_an_error_means_a_lost_worker_only_with_several_workers(
-  is_alone, monkeypatch, caplog
-):
-  if not is_alone:
-    toy.set_worker(monkeypatch, 0)
-  expected = tf.errors.InternalError if is_alone else ConnectionError
-  with pytest.raises(expected), loop.lost_worker_errors():
-    raise tf.errors.InternalError(None, None, "no memory")
-  assert ("no memory" in caplog.text) == (not is_alone)
-
-
 def test_a_record_that_cannot_be_read_is_reported(tmp_path):
   path = str(tmp_path / "cut.tfrecord")
   with tf.io.TFRecordWriter(path) as writer:

@@ -64,7 +64,7 @@ def _input(
     objective="left_to_right" if "causal_targets" in more else "mlm",
     max_corrupt_records=more.get("max_corrupt_records", 0),
   )
-  heads = record_scan.heads(paths)
+  heads = [record_scan.read_head(path) for path in paths]
   schema = find_schema(settings, heads, vocab_size)
   sources = more.pop("sources", [Source(paths)])
   return PretrainingInput(

@@ -14,7 +14,7 @@ from serving.server.models import Model, polled
 from serving.server.version import Spec, Workers
 
 TEXT = Spec("string", 1)
-SETTINGS = Settings(poll_seconds=0.02, max_request_bytes=10_000)
+SETTINGS = Settings(max_request_bytes=10_000)
 GATED = {"signature_name": "gated", "instances": ["a"]}
 
 
@@ -100,7 +100,7 @@ def running(models, settings=SETTINGS, version=None):
   thread = threading.Thread(target=server.run, args=([address],))
   thread.start()
   try:
-    with polled(models, settings.poll_seconds):
+    with polled(models, 0.02):
       yield Client(port, server, version)
   finally:
     if isinstance(version, Version):

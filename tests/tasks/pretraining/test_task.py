@@ -97,7 +97,7 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   monkeypatch.setattr(settings, "find_schema", lambda _, *given: given)
-  monkeypatch.setattr(record_scan, "heads", lambda paths: paths)
+  monkeypatch.setattr(record_scan, "read_head", lambda path: path)
   result = partial(SimpleNamespace, masks_words=1)
 
   def make(*given, **named):
