@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import tensorflow as tf
-from tensorflow.core.protobuf import (
-  saved_model_pb2,
-  trackable_object_graph_pb2,
-)
+from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from conversion import interchange, original
 from conversion.interchange import (

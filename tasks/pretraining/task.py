@@ -24,12 +24,7 @@ from storage import files, processes, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
-from training import (
-  checkpoint_files,
-  loop,
-  report,
-  run_folder,
-)
+from training import checkpoint_files, loop, report, run_folder
 from training import step as steps
 
 
@@ -77,10 +72,19 @@ def pretrain(settings: Settings) -> None:
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file to train on; ValueError for bad records."""
   masking = settings.masks()
-  if settings.sampling_weights or settings.sampling_exponent != 1:
-    sources = _weighted_sources(settings)
-  else:
+  weights = settings.sampling_weights
+  if not weights and settings.sampling_exponent == 1:
     sources = [Source(files.expand(settings.needed("input_file")))]
+  else:
+    groups = [files.expand(pattern) for pattern in settings.patterns]
+    if not weights:
+      # Sizes will do: records have nearly the same number of bytes.
+      sizes = [sum(map(files.size, paths)) for paths in groups]
+      weights = tuple(size**settings.sampling_exponent for size in sizes)
+      for pattern, weight in zip(settings.patterns, weights, strict=True):
+        percent = 100 * weight / sum(weights)
+        logging.info("%s: %.1f %% of the records", pattern, percent)
+    sources = [*map(Source, groups, weights)]
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(settings, config, sources, masking, packing)
   default = Masking(masking.max_predictions_per_seq)
@@ -129,20 +133,6 @@ def _records(settings: Settings, config, sources, masking, packing=None):
     if settings.group_by_length
     else 0,
   )
-
-
-def _weighted_sources(settings: Settings):
-  """Makes a Source (files and weight) for each pattern of --input_file."""
-  groups = [files.expand(pattern) for pattern in settings.patterns]
-  if settings.sampling_weights:
-    return list(map(Source, groups, settings.sampling_weights))
-  # Sizes will do: records have nearly the same number of bytes.
-  sizes = [sum(map(files.size, paths)) for paths in groups]
-  weights = [size**settings.sampling_exponent for size in sizes]
-  for pattern, weight in zip(settings.patterns, weights, strict=True):
-    percent = 100 * weight / sum(weights)
-    logging.info("%s: %.1f %% of the records", pattern, percent)
-  return list(map(Source, groups, weights))
 
 
 def evaluate(

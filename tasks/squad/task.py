@@ -1,5 +1,6 @@
 """run_squad.py: data, evaluation, predictions, export."""
 
+import json
 import os
 
 import keras
@@ -22,12 +23,7 @@ from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
-from training import (
-  checkpoint_files,
-  loop,
-  report,
-  run_folder,
-)
+from training import checkpoint_files, loop, report, run_folder
 
 
 def null_threshold(settings: Settings) -> float:
@@ -140,8 +136,11 @@ class Squad(Task[Settings]):
     else:
       text = "no scores: not every question has answers; %s"
       logging.info(text, metrics.REMEDY)
-    if processes.is_chief():
-      metrics.write_scores(result, settings.output_dir)
+    if processes.is_chief() and result:
+      path = os.path.join(settings.output_dir, "squad_scores.json")
+      files.write_text(path, f"{json.dumps(result, indent=2)}\n")
+    elif processes.is_chief():  # an earlier run may have had scores
+      files.remove_old(settings.output_dir, "squad_scores.json")
     return result
 
   def _judged(self, questions, predictions, version_2, unit):
