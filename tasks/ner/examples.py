@@ -197,7 +197,16 @@ def _decode_tags(sentences) -> list[Sentence]:
   """Makes plain tags of CoNLL-2012's brackets, and of CoNLL-U's last column."""
   tags = {tag for sentence in sentences for tag in sentence.tags}
   if "*" in tags and all(map(_BRACKETS.fullmatch, tags)):
-    return [s._replace(tags=_from_brackets(s.tags)) for s in sentences]
+    decoded = []
+    for sentence in sentences:
+      result, kind = [], ""  # BIO, from brackets around each entity's words
+      for tag in sentence.tags:
+        begins = tag.startswith("(")
+        kind = tag.strip("(*)") if begins else kind
+        result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
+        kind = "" if tag.endswith(")") else kind
+      decoded.append(sentence._replace(tags=result))
+    return decoded
   if any(map(_NAMED.search, tags)):
     named = {tag: match[1] for tag in tags if (match := _NAMED.search(tag))}
     return [
@@ -205,14 +214,3 @@ def _decode_tags(sentences) -> list[Sentence]:
       for s in sentences
     ]
   return sentences
-
-
-def _from_brackets(tags) -> list[str]:
-  """Converts tags to BIO from brackets around the words of each entity."""
-  result, kind = [], ""
-  for tag in tags:
-    begins = tag.startswith("(")
-    kind = tag.strip("(*)") if begins else kind
-    result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
-    kind = "" if tag.endswith(")") else kind
-  return result

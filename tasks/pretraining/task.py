@@ -153,8 +153,11 @@ class FillMask(TextSignature):
 
   _answers: Answers
 
-  def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Tokenizes texts with [MASK]: [B] string -> ids, [B, (T)] int32."""
+  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Computes what Answers.decode returns. `text` is [B] string.
+
+    `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
+    """
     mask = self._answers.config.tokenizer.special.mask
     parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
@@ -162,15 +165,8 @@ class FillMask(TextSignature):
     index = tf.ragged.range(parts.row_lengths()).values
     number = tf.cast(index > 0, tf.int64)
     masks = tokenization_ops.repeat(self._answers.mask, number)
-    ids = tf.concat([masks, ids], axis=1)
-    return parts.with_values(ids).merge_dims(1, 2)
-
-  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns. `text` is [B] string.
-
-    `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
-    """
-    ids = self.encode(text)[:, : self._seq_length - 2]
+    ids = parts.with_values(tf.concat([masks, ids], axis=1)).merge_dims(1, 2)
+    ids = ids[:, : self._seq_length - 2]  # [B, (T)]
     inputs = tokenization_ops.join(ids, None, *self._ends)
     input_ids = inputs["input_ids"]
     indices = tf.zeros_like(input_ids) + tf.range(tf.shape(input_ids)[1])

@@ -177,9 +177,14 @@ class Squad(Task[Settings]):
     is_best = not (best and settings.keeps_best)
     is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
     if is_best and processes.is_chief():
-      path = settings.threshold_file(labels.NULL_THRESHOLD)
-      metrics.save_threshold(path, scores)
+      self._save_threshold(scores)
     return scores
+
+  def _save_threshold(self, scores):
+    """Writes the null threshold that gives the best F1, if `scores` has one."""
+    if "best_f1_thresh" in scores:
+      path = self.settings.threshold_file(labels.NULL_THRESHOLD)
+      files.write_text(path, f"{scores['best_f1_thresh']}\n")
 
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
@@ -190,8 +195,7 @@ class Squad(Task[Settings]):
     scores = self.score(records, predictions)
     if scores:
       report.write_evaluation(settings.output_dir, scores, step)
-    path = settings.threshold_file(labels.NULL_THRESHOLD)
-    metrics.save_threshold(path, scores)
+    self._save_threshold(scores)
     return scores
 
   @staticmethod
