@@ -12,15 +12,10 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from modeling import heads
+from modeling import encoder_variants, heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig, check_feature_layers
-from modeling.encoder_variants import (
-  ConcatEncoders,
-  PackedBert,
-  PoolWindows,
-  Windows,
-)
+from modeling.encoder_variants import ConcatEncoders, PoolWindows, Windows
 from modeling.layers import initializer
 from storage import UserError
 
@@ -188,7 +183,8 @@ def packed(model: keras.Model) -> keras.Model:
   of PackedBert; the `output_slots` of `multiple_choice` are [B, C, 1]. A tagger
   has no output positions, and its logits are [R, T, L].
   """
-  head, encoder = model.layers[-1], PackedBert(model.get_layer("bert"))
+  head = model.layers[-1]
+  encoder = encoder_variants.PackedBert(model.get_layer("bert"))
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
     logits = head(encoder(**rows)["sequence_output"])

@@ -220,8 +220,7 @@ class PretrainingInput(TrainingRecords):
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
     self.schema = schema
-    is_masked = "masked_lm_positions" in schema
-    self.masks_words = not is_masked and not causal_targets
+    self.masks_words = not (causal_targets or "masked_lm_positions" in schema)
     if self.masks_words and tokenizer:
       vocab.check_size(tokenizer.vocab, vocab_size, tokenizer.vocab_file)
       self._masker = Masker(tokenizer, masking)

@@ -102,7 +102,6 @@ class Squad(Task[Settings]):
     return RecordDataset(windows, path, schema, multiple, examples=questions)
 
   def answer(self, model: keras.Model, dataset: RecordDataset) -> Predictions:
-    """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
     logits: list[answers.Logits] = []
@@ -144,7 +143,6 @@ class Squad(Task[Settings]):
     return result
 
   def _judged(self, questions, predictions, version_2, unit):
-    """Yields the questions and the model's answers."""
     # Predictions have only the last question of a repeated id.
     for question in {one.qas_id: one for one in questions}.values():
       truths = question.answer_texts

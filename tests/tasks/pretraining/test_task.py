@@ -37,7 +37,7 @@ def _toy_args(folder):
 def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
   tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(task, "_records", lambda _, __, sources, *_: sources)
+  monkeypatch.setattr(task, "_records", lambda a, b, sources, *_: sources)
   for name, size in (("en", 4000), ("en2", 6000), ("is", 100)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
