@@ -197,10 +197,7 @@ def _head_keys(root):
 
 
 def _config(bert, num_heads, config) -> dict:
-  """Returns sizes from the variables, and other fields from `config`, if any.
-
-  Raises UserError if neither `num_heads` nor `config` has the number of heads.
-  """
+  """Takes sizes from the variables, and other fields from `config`, if any."""
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables

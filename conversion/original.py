@@ -125,10 +125,8 @@ def complete(
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
   if vocab_file and bert.vocabulary and not bert.mark:
-    given, own = (
-      tokenization.open_tokenizer(x).vocab
-      for x in (vocab_file, bert.vocabulary)
-    )
+    given = tokenization.open_tokenizer(vocab_file).vocab
+    own = tokenization.open_tokenizer(bert.vocabulary).vocab
     vocab.check_same(given, own, vocab_file, bert.vocabulary)
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:

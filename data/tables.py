@@ -82,10 +82,7 @@ def read_table(
 
 
 def _find_format(path, lines, columns, delimiter):
-  """Finds the delimiter in the header, and if quotes enclose cells.
-
-  `delimiter` is the value of --delimiter, or None.
-  """
+  """Finds the delimiter in the header, and if quotes enclose cells."""
   if delimiter:
     delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
     if len(delimiter) != 1:

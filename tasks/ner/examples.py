@@ -14,9 +14,8 @@ from typing import NamedTuple
 from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import OUTSIDE, Scheme
 
-DOCUMENT_START = "-DOCSTART-"
 # Beginnings of the lines between documents, in CoNLL, OntoNotes and CoNLL-U.
-_STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
+_STARTS = ("-DOCSTART-", "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # stands for a blank, as in SentencePiece
 _NUMBER = re.compile(r"\d[\d.:-]*")  # of a word in a sentence, or offsets
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
