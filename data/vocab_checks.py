@@ -72,7 +72,7 @@ def warn_of_texts(
 def warn_of_scripts(texts: Iterable[str], name: str) -> None:
   """Warns if lower-casing damages a quarter of the words."""
   text = " ".join(texts)[:_CHARACTERS]
-  damaged = {  # letters that change, although their script has no accents
+  letters = {  # that change, although their script has no accents
     char
     for char in set(text)
     if strip_accents(char) != char
@@ -80,7 +80,7 @@ def warn_of_scripts(texts: Iterable[str], name: str) -> None:
     and not unicodedata.name(char, "LATIN").startswith(_ACCENTED)
   }
   words = Counter(text.split())
-  changed = {w: n for w, n in words.items() if not damaged.isdisjoint(w)}
+  changed = {w: n for w, n in words.items() if not letters.isdisjoint(w)}
   fraction = sum(changed.values()) / max(words.total(), 1)
   if fraction >= _MAX_CHANGED:
     logging.log_first_n(
