@@ -38,7 +38,8 @@ def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
   A zip goes to a temporary folder beside `output`. After an error, the same
-  command continues the download. Errors name the remedy.
+  command continues the download. URL#sha256=... gives the zip's SHA-256. Errors
+  name the remedy.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path
@@ -48,7 +49,18 @@ def fetched(path: str, output: str) -> Iterator[str]:
   os.makedirs(folder, exist_ok=True)
   archive = os.path.join(folder, "model.zip")
   if not os.path.exists(archive):
-    _download(path, archive)
+    address, _, expected = path.partition("#sha256=")
+    logging.info("downloading %s to %s", address, archive)
+    partial = f"{archive}.partial"
+    get = _hugging_face_hub().file_download.http_get
+    with _one_line(path, address), open(partial, "ab") as file:
+      get(address, file, resume_size=file.tell())
+    digest = _sha256(partial)
+    logging.info("%s has the SHA-256 %s", address, digest)
+    if expected and expected.lower() != digest:
+      os.remove(partial)
+      raise UserError(f"{path}: its SHA-256 is {digest}, do not use it")
+    os.rename(partial, archive)
   yield unpack(path, archive)
   shutil.rmtree(folder)
 
@@ -151,22 +163,6 @@ def _without_safetensors(url, name):
     f"{text}take the zip of its authors, or load it with transformers, save it "
     "with safe_serialization=True and name that folder"
   )
-
-
-def _download(url, path):
-  """Starts or continues a download; checks the SHA-256 of URL#sha256=..."""
-  address, _, expected = url.partition("#sha256=")
-  logging.info("downloading %s to %s", address, path)
-  partial = f"{path}.partial"
-  get = _hugging_face_hub().file_download.http_get
-  with _one_line(url, address), open(partial, "ab") as file:
-    get(address, file, resume_size=file.tell())
-  digest = _sha256(partial)
-  logging.info("%s has the SHA-256 %s", address, digest)
-  if expected and expected.lower() != digest:
-    os.remove(partial)
-    raise UserError(f"{url}: its SHA-256 is {digest}, do not use it")
-  os.rename(partial, path)
 
 
 def _sha256(path):

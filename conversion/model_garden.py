@@ -11,18 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import tensorflow as tf
-from tensorflow.core.protobuf import (
-  saved_model_pb2,
-  trackable_object_graph_pb2,
-)
+from tensorflow.core.protobuf import saved_model_pb2, trackable_object_graph_pb2
 
 from conversion import interchange, original
-from conversion.interchange import (
-  GRAPH_KEY,
-  VOCABULARY,
-  CanonicalModel,
-  merge_heads,
-)
+from conversion.interchange import GRAPH_KEY, VOCABULARY, CanonicalModel
 from storage import UserError, files, setting
 from training import checkpoint, checkpoint_files
 
@@ -128,8 +120,10 @@ def read(path: str, config_file: str | None = None) -> CanonicalModel:
     bert.head = "tagging"
   for name, key in keys.items():
     value = reader.get_tensor(key)
-    is_head = name.endswith("output_weights")  # [L, H]
-    bert.values[name] = value.T if is_head else merge_heads(name, value)
+    if name.endswith("output_weights"):  # [L, H]
+      bert.values[name] = value.T
+    else:
+      bert.values[name] = interchange.merge_heads(name, value)
   query = shapes[keys["bert/encoder/layer_0/attention/self/query/kernel"]]
   num_heads = query[1] if len(query) > 2 else None  # [H, A, D]
   bert.config = _config(bert, num_heads, config)
@@ -203,10 +197,7 @@ def _head_keys(root):
 
 
 def _config(bert, num_heads, config) -> dict:
-  """Returns sizes from the variables, and other fields from `config`, if any.
-
-  Raises UserError if neither `num_heads` nor `config` has the number of heads.
-  """
+  """Takes sizes from the variables, and other fields from `config`, if any."""
   values = bert.values
   tables = [values[f"bert/embeddings/{name}"] for name in _EMBEDDINGS]
   words, positions, types = tables

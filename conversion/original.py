@@ -10,12 +10,7 @@ from absl import logging
 
 from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
-from data import labels, vocab
-from data.tokenization import (
-  open_tokenizer,
-  validate_case_matches_checkpoint,
-  warn_of_case,
-)
+from data import labels, tokenization, vocab
 from modeling import models
 from modeling.config import BertConfig, extensions
 from storage import UserError, files, setting, textfiles
@@ -130,9 +125,8 @@ def complete(
     except UserError as error:
       raise UserError(f"the configuration of {bert.origin}: {error}") from None
   if vocab_file and bert.vocabulary and not bert.mark:
-    given, own = (
-      open_tokenizer(x).vocab for x in (vocab_file, bert.vocabulary)
-    )
+    given = tokenization.open_tokenizer(vocab_file).vocab
+    own = tokenization.open_tokenizer(bert.vocabulary).vocab
     vocab.check_same(given, own, vocab_file, bert.vocabulary)
   bert.vocabulary = vocab_file or bert.vocabulary
   if do_lower_case is not None:
@@ -150,7 +144,9 @@ def complete(
 def _check_vocabulary(bert, for_transformers):
   lower_case = bert.lower_case is not False
   if for_transformers:
-    validate_case_matches_checkpoint(lower_case, bert.origin, "input")
+    tokenization.validate_case_matches_checkpoint(
+      lower_case, bert.origin, "input"
+    )
   elif not lower_case:
     case = setting("do_lower_case", False)
     logging.info("the vocabulary is cased: programs need %s", case)
@@ -158,7 +154,7 @@ def _check_vocabulary(bert, for_transformers):
     flag = setting("vocab_file")
     logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)
     return
-  tokenizer = open_tokenizer(bert.vocabulary, lower_case)
+  tokenizer = tokenization.open_tokenizer(bert.vocabulary, lower_case)
   if bert.mark and not tokenizer.fits(bert.mark):
     raise UserError(
       f"{bert.vocabulary} is not the vocabulary with which {bert.origin} was "
@@ -169,7 +165,7 @@ def _check_vocabulary(bert, for_transformers):
     vocab.check_size(ids, size, bert.vocabulary, f"the config of {bert.origin}")
   if for_transformers:  # transformers would add missing tokens
     tokenizer.check()
-    warn_of_case(tokenizer)
+    tokenization.warn_of_case(tokenizer)
 
 
 def check_variables(bert: CanonicalModel, head: str) -> None:

@@ -93,15 +93,13 @@ class Packing:
     if few_shapes:
       rows = _rounded_up(rows, _rounded_up(tf.size(sizes), 8) // 8)
 
-    def to_rows(values, padding):
+    packed = {}
+    for name, values in tokens.items():
+      padding = -1 if name == "label_ids" else 0
       values = tf.boolean_mask(values - padding, is_token)
       flat = tf.scatter_nd(target[:, None], values, [rows * length]) + padding
-      return tf.ensure_shape(tf.reshape(flat, [rows, length]), [None, length])
-
-    packed = {
-      name: to_rows(values, -1 if name == "label_ids" else 0)
-      for name, values in tokens.items()
-    }
+      flat = tf.reshape(flat, [rows, length])
+      packed[name] = tf.ensure_shape(flat, [None, length])
     slot = row * self.max_examples + number
     return batch | packed | self._outputs(batch, slot, start, rows)
 

@@ -9,8 +9,6 @@ from storage import UserError
 from storage.textfiles import SURROGATE
 from storage.tfrecord import Feature, Schema
 
-# --- Schemas ---------------------------------------------------------------
-
 TOKENS = ("input_ids", "input_mask", "segment_ids")
 _IS_REAL = Feature("is_real_example", ())
 
@@ -63,9 +61,6 @@ def squad(seq_length: int, is_training: bool) -> Schema:
   return Schema(Feature("unique_ids", ()), *tokens(seq_length), *labels)
 
 
-# --- Masks -----------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Masking:
   """Settings that choose and replace the masked tokens of a record."""
@@ -84,9 +79,6 @@ class Masking:
         f"mask_token_prob {self.mask_token_prob:g} and random_token_prob "
         f"{self.random_token_prob:g} must be 0 or more, their sum 1 at most"
       )
-
-
-# --- Rows ----------------------------------------------------------------
 
 
 def join(

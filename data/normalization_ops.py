@@ -147,7 +147,6 @@ class Normalizer:
     return lowered._replace(codes=codes)
 
   def _expand(self, chars):
-    """Replaces EXPANDED code points by their expansions."""
     make = tf.RaggedTensor.from_row_lengths
     expansions = make(self._expanded, self._lengths, validate=False)
     singles = tf.RaggedTensor.from_tensor(chars.codes[:, None])

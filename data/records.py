@@ -132,7 +132,17 @@ class ShuffledRecords:
       if not own.records:
         raise UserError(f"{group.files[0]} holds no record: leave it out")
       self._indexes.append(own)
-    self._counts = _round_counts([source.weight for source in sources])
+    weights = [source.weight for source in sources]
+    exact = np.array(weights) * (_ROUND / (sum(map(abs, weights)) or 1))
+    if not (exact >= 1).all():
+      raise UserError(
+        f"weights {weights} cannot be mixed: each must be positive, and at "
+        f"least one {_ROUND:,}th of their sum"
+      )
+    # Records of each source in a round: largest remainder method.
+    self._counts = exact.astype(int)
+    order = np.argsort(self._counts - exact, kind="stable")
+    self._counts[order[: _ROUND - self._counts.sum()]] += 1
     # Each source repeats at its own pace, so a mix has no epoch.
     self._epoch = index.records if len(sources) == 1 else tf.int64.max
 
@@ -214,20 +224,6 @@ class ShuffledRecords:
 def _order(group, key):
   """Indices sorted by group, then by key. Keys are less than _LIMIT."""
   return tf.argsort(group * _LIMIT + key, stable=True)
-
-
-def _round_counts(weights: Sequence[float]) -> np.ndarray:
-  """Number of records per source in a round: largest remainder method."""
-  exact = np.array(weights) * (_ROUND / (sum(map(abs, weights)) or 1))
-  if not (exact >= 1).all():
-    raise UserError(
-      f"weights {weights} cannot be mixed: each must be positive, and at least "
-      f"one {_ROUND:,}th of their sum"
-    )
-  counts = exact.astype(int)
-  rest = _ROUND - counts.sum()
-  counts[np.argsort(counts - exact, kind="stable")[:rest]] += 1
-  return counts
 
 
 def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:

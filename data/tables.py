@@ -9,7 +9,6 @@ between tabs enclose cells if every quote of the file does.
 
 import csv
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,8 @@ from storage import UserError, setting, textfiles
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
 _DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
 _QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"\t]*(?:""[^"\t]*)*"(?![^\t\n])')
+_CSV = re.compile(r"\.csv(\.gz|\.zst)?$")
+_JSON = re.compile(r"\.jsonl?(\.gz|\.zst)?$")
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 _log_once = cache(logging.info)
 Dialect = tuple[str | None, str]  # values of --delimiter and --encoding
@@ -60,7 +61,7 @@ def read_table(
     lines = re.sub("^sep=.(?=\n)", "", text).split("\n")  # Excel writes sep=;
   else:
     lines = textfiles.text_lines(path)
-  if _extension(path) in (".jsonl", ".json"):
+  if _JSON.search(path):
     rows = _objects(path, lines, columns, is_text)
   else:
     rows = _rows(path, lines, columns, header, skip_broken, dialect)
@@ -80,16 +81,8 @@ def read_table(
     )
 
 
-def _extension(path):
-  """Extension without compression: .csv for a.csv.gz."""
-  return os.path.splitext(re.sub(r"\.(gz|zst)$", "", path))[1]
-
-
 def _find_format(path, lines, columns, delimiter):
-  """Finds the delimiter in the header, and if quotes enclose cells.
-
-  `delimiter` is the value of --delimiter, or None.
-  """
+  """Finds the delimiter in the header, and if quotes enclose cells."""
   if delimiter:
     delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
     if len(delimiter) != 1:
@@ -98,7 +91,7 @@ def _find_format(path, lines, columns, delimiter):
         "comma, semicolon, pipe or one character"
       )
     return delimiter, True
-  usual = "," if _extension(path) == ".csv" else "\t"
+  usual = "," if _CSV.search(path) else "\t"
 
   def fit(delimiter):
     _, names = next(_records(path, lines, delimiter, strict=False), (1, []))

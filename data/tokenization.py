@@ -139,7 +139,6 @@ class CachedTokenizer(dict):
     self._tokenizer, self._max_pieces = tokenizer, max_pieces
 
   def ids(self, line: str) -> list[int]:
-    """Ids of the tokens of a line."""
     pieces = map(self.__getitem__, line.split(" "))
     return list(itertools.chain.from_iterable(pieces))
 
@@ -149,8 +148,7 @@ class CachedTokenizer(dict):
       lower = self._tokenizer.do_lower_case
       words = _ASCII_WORDS.findall(piece.lower() if lower else piece)
     if words == [piece]:
-      tokens = self._tokenizer.tokenize(piece)
-      ids = tuple(self._tokenizer.convert_tokens_to_ids(tokens))
+      ids = tuple(self._tokenizer.ids(piece))
     else:  # "end." is "end" and ".", which the cache is likely to have
       ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
     if len(piece) <= self.MAX_LENGTH:

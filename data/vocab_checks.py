@@ -71,8 +71,16 @@ def warn_of_texts(
 
 def warn_of_scripts(texts: Iterable[str], name: str) -> None:
   """Warns if lower-casing damages a quarter of the words."""
-  words = Counter(" ".join(texts)[:_CHARACTERS].split())
-  changed = {word: n for word, n in words.items() if _is_changed(word)}
+  text = " ".join(texts)[:_CHARACTERS]
+  letters = {  # that change, although their script has no accents
+    char
+    for char in set(text)
+    if strip_accents(char) != char
+    # A character's name begins with the script.
+    and not unicodedata.name(char, "LATIN").startswith(_ACCENTED)
+  }
+  words = Counter(text.split())
+  changed = {w: n for w, n in words.items() if not letters.isdisjoint(w)}
   fraction = sum(changed.values()) / max(words.total(), 1)
   if fraction >= _MAX_CHANGED:
     logging.log_first_n(
@@ -84,16 +92,3 @@ def warn_of_scripts(texts: Iterable[str], name: str) -> None:
       "program that uses the vocabulary; see docs/languages.md",
       1,
     )
-
-
-def _is_changed(word: str) -> bool:
-  """True if removing accents damages a letter, as in Hangul and Hindi.
-
-  --do_lower_case removes accents. The scripts in _ACCENTED only lose accents.
-  """
-  return any(
-    # A character's name begins with the script.
-    strip_accents(char) != char
-    and not unicodedata.name(char, "LATIN").startswith(_ACCENTED)
-    for char in word
-  )

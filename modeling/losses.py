@@ -131,11 +131,6 @@ def tagging() -> Objective:
 
 def _labeling(term, weigh):
   """Objective of one loss, `term`: cross entropy times `weigh(label_ids)`."""
-
-  def metrics(outputs, batch):
-    correct = is_correct(outputs["logits"], batch["label_ids"])
-    return {"accuracy": (correct, weigh(batch["label_ids"]))}
-
   return Objective(
     terms=(term,),
     metric_names=("accuracy",),
@@ -143,7 +138,12 @@ def _labeling(term, weigh):
     losses=lambda outputs, batch: {
       term: cross_entropy(outputs["logits"], batch["label_ids"])
     },
-    metrics=metrics,
+    metrics=lambda outputs, batch: {
+      "accuracy": (
+        is_correct(outputs["logits"], batch["label_ids"]),
+        weigh(batch["label_ids"]),
+      )
+    },
   )
 
 

@@ -12,15 +12,10 @@ from dataclasses import replace
 import keras
 from keras import ops
 
-from modeling import heads
+from modeling import encoder_variants, heads
 from modeling.bert import Bert
 from modeling.config import FEATURE_LAYERS, BertConfig, check_feature_layers
-from modeling.encoder_variants import (
-  ConcatEncoders,
-  PackedBert,
-  PoolWindows,
-  Windows,
-)
+from modeling.encoder_variants import ConcatEncoders, PoolWindows, Windows
 from modeling.layers import initializer
 from storage import UserError
 
@@ -188,7 +183,8 @@ def packed(model: keras.Model) -> keras.Model:
   of PackedBert; the `output_slots` of `multiple_choice` are [B, C, 1]. A tagger
   has no output positions, and its logits are [R, T, L].
   """
-  head, encoder = model.layers[-1], PackedBert(model.get_layer("bert"))
+  head = model.layers[-1]
+  encoder = encoder_variants.PackedBert(model.get_layer("bert"))
   rows = _named_inputs(*ENCODER_INPUTS, "position_ids")
   if isinstance(head, heads.ClassificationHead) and len(head.output.shape) == 3:
     logits = head(encoder(**rows)["sequence_output"])
@@ -260,6 +256,7 @@ def feature_based_tagger(
   `any_device`, an export made on a GPU runs without cuDNN, too. Raises
   ValueError if BERT has too few layers. Source: table 7 of the paper.
   """
+  check_feature_layers(choice, config.num_hidden_layers)
   inputs = _named_inputs(*ENCODER_INPUTS)
   # Features have no dropout. A functional Keras model passes `training` to
   # every layer, so the rates must be 0.
@@ -267,25 +264,21 @@ def feature_based_tagger(
     replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
   )
   bert.trainable = False
-  hidden_states = select_features(bert(**inputs), choice)
+  outputs = bert(**inputs)
+  layers = outputs["encoder_layers"][-FEATURE_LAYERS[choice] :]
+  hidden_states = layers[0]
+  if choice == "embeddings":
+    hidden_states = outputs["embedding_output"]
+  elif choice.startswith("weighted_sum"):
+    hidden_states = heads.WeightedSum()(layers)
+  elif choice.startswith("concat"):
+    hidden_states = ops.concatenate(layers, axis=-1)
   lstm = heads.BiLstm(units, use_cudnn=False if any_device else "auto")
   hidden_states = lstm(hidden_states, inputs["input_mask"])
   logits = keras.layers.Dense(
     num_tags, kernel_initializer=initializer(config), name="tags"
   )(hidden_states)
   return keras.Model(inputs, {"logits": ops.cast(logits, "float32")})
-
-
-def select_features(bert: dict, choice: str):
-  """Returns the features that `choice` names: [B, T, H] or [B, T, 4H]."""
-  if choice == "embeddings":
-    return bert["embedding_output"]
-  check_feature_layers(choice, len(bert["encoder_layers"]))
-  layers = bert["encoder_layers"][-FEATURE_LAYERS[choice] :]
-  if choice.startswith("weighted_sum"):
-    return heads.WeightedSum()(layers)
-  is_joined = choice.startswith("concat")
-  return ops.concatenate(layers, axis=-1) if is_joined else layers[0]
 
 
 # --- Layers of variables -----------------------------------------------------

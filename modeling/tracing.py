@@ -133,10 +133,11 @@ def train_block(block, like, hidden_states, mask, positions=None):
       output, count = _stateless(block, *arguments, positions)
     return output
 
+  weights = [tf.convert_to_tensor(v.value) for v in block.variables]
   if is_recomputed:
-    output = _recomputed(call, block, hidden_states, seeds.seed)
+    output = _recomputed(call, block, weights, hidden_states, seeds.seed)
   else:
-    output = call(_weights(block), hidden_states, seeds.seed)
+    output = call(weights, hidden_states, seeds.seed)
   seeds.count += count
   return output
 
@@ -163,7 +164,7 @@ def _shared_trace(like, upstream, *arguments):
   return output, _shared[like][1]
 
 
-def _recomputed(call, block, hidden_states, seed):
+def _recomputed(call, block, weights, hidden_states, seed):
   """Calls a block by `call(weights, ...)`, and once more for the gradient."""
   # XLA ignores the control dependencies of _join, but not a barrier.
   is_compiled = _mode.compiled
@@ -182,11 +183,7 @@ def _recomputed(call, block, hidden_states, seed):
 
     return call(weights, hidden_states, seed), gradient
 
-  return forward(hidden_states, *_weights(block))
-
-
-def _weights(block):
-  return [tf.convert_to_tensor(v.value) for v in block.variables]
+  return forward(hidden_states, *weights)
 
 
 def _stateless(block, weights, seed, first, *arguments):

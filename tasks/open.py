@@ -60,9 +60,6 @@ def restore(folder: str, **changes):
   return session.restore(task.Settings, folder, entry, build, changes)
 
 
-# --- Exports ---------------------------------------------------------------
-
-
 def open_model(path: str, engine: str = "auto", **changes) -> TextModel:
   """Opens an export, or a folder that `restore` accepts.
 

@@ -52,7 +52,15 @@ class Masker:
     chosen = keys > 0
     positions = tf.where(chosen, length - keys, 0)
     labels = tf.gather(ids, positions, batch_dims=1)
-    replaced = self._replace(labels, replace_seed)
+    draw_seed, word_seed = tf.unstack(tf.random.split(replace_seed, 2))
+    shape, number = tf.shape(labels), len(self._all_ids)
+    draw = tf.random.stateless_uniform(shape, draw_seed)
+    index = tf.random.stateless_uniform(shape, word_seed, 0, number, tf.int32)
+    drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
+    is_random = draw >= 1.0 - self._masking.random_token_prob
+    replaced = tf.where(is_random, drawn, labels)
+    is_mask = draw < self._masking.mask_token_prob
+    replaced = tf.where(is_mask, tf.constant(self._mask, ids.dtype), replaced)
     # Unused slots point to position 0 and write back its [CLS].
     updates = tf.where(chosen, replaced, labels)
     labels = tf.where(chosen, labels, 0)
@@ -98,19 +106,6 @@ class Masker:
     chosen = candidates & tf.gather(is_chosen, words, batch_dims=1)  # [B, T]
     keys = tf.where(chosen, length - tf.range(length), 0)
     return tf.math.top_k(keys, tf.minimum(self._max_predictions, length))[0]
-
-  def _replace(self, labels: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Replacements of tokens, [B, K], drawn by the mask policy."""
-    seeds = tf.random.split(seed, 2)
-    shape = tf.shape(labels)
-    draw = tf.random.stateless_uniform(shape, seeds[0])
-    number = len(self._all_ids)
-    index = tf.random.stateless_uniform(shape, seeds[1], 0, number, tf.int32)
-    drawn = tf.gather(tf.constant(self._all_ids, labels.dtype), index)
-    mask = tf.constant(self._mask, labels.dtype)
-    is_random = draw >= 1.0 - self._masking.random_token_prob
-    words = tf.where(is_random, drawn, labels)
-    return tf.where(draw < self._masking.mask_token_prob, mask, words)
 
   def _pad(self, values):
     missing = self._max_predictions - tf.shape(values)[1]
@@ -226,8 +221,7 @@ class PretrainingInput(TrainingRecords):
     self.index_file = folder and os.path.join(folder, "records-index.npz")
     self._masker = None
     self.schema = schema
-    is_masked = "masked_lm_positions" in schema
-    self.masks_words = not is_masked and not causal_targets
+    self.masks_words = not (causal_targets or "masked_lm_positions" in schema)
     if self.masks_words and tokenizer:
       vocab.check_size(tokenizer.vocab, vocab_size, tokenizer.vocab_file)
       self._masker = Masker(tokenizer, masking)

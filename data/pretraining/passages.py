@@ -32,8 +32,18 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   ValueError for anything else.
   """
   for article in _articles(path):
+    passages = []
     paragraphs = [line.strip() for line in article if line.strip()]
-    yield _select(paragraphs, _is_article_passage, progress)
+    for text in paragraphs:
+      number = len(text.split())
+      # In scripts without blanks, count three characters as a word.
+      words = max(number, len(_BLANKLESS.findall(text)) // 3)
+      is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
+      # Others are headers and list items.
+      if is_complete and words >= _MIN_WORDS and not _MARKUP.match(text):
+        passages.append(text)
+    progress.add(0, dropped_paragraphs=len(paragraphs) - len(passages))
+    yield passages
 
 
 def _articles(path) -> Iterator[list[str]]:
@@ -60,15 +70,6 @@ def _articles(path) -> Iterator[list[str]]:
       )
 
 
-def _is_article_passage(text):
-  """True for text, False for headers and list items."""
-  number = len(text.split())
-  # In scripts without blanks, count three characters as a word.
-  words = max(number, len(_BLANKLESS.findall(text)) // 3)
-  is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
-  return is_complete and words >= _MIN_WORDS and not _MARKUP.match(text)
-
-
 def read_book(path: str, progress: Progress) -> list[str]:
   """Reads the passages of a book, without Project Gutenberg's licence."""
   lines: list[str] = []
@@ -79,20 +80,13 @@ def read_book(path: str, progress: Progress) -> list[str]:
       lines.clear()
     else:
       lines.append(line)
-  blocks = split_documents(lines)
-  paragraphs = [" ".join(map(str.strip, block)) for block in blocks]
-  return _select(paragraphs, _is_book_passage, progress)
-
-
-def _is_book_passage(text):
-  """True for text, False for headings and ornaments."""
-  is_long = len(text.split()) >= _MANY_WORDS
-  is_complete = is_long or _BOOK_SENTENCE_END.search(text)
-  return is_complete and not text.isupper() and any(map(str.isalpha, text))
-
-
-def _select(paragraphs, is_passage, progress) -> list[str]:
-  """Returns the passages; counts the paragraphs that are none."""
-  passages = list(filter(is_passage, paragraphs))
-  progress.add(0, dropped_paragraphs=len(paragraphs) - len(passages))
+  passages, blocks = [], list(split_documents(lines))
+  for block in blocks:
+    text = " ".join(map(str.strip, block))
+    is_long = len(text.split()) >= _MANY_WORDS
+    is_complete = is_long or _BOOK_SENTENCE_END.search(text)
+    # Others are headings and ornaments.
+    if is_complete and not text.isupper() and any(map(str.isalpha, text)):
+      passages.append(text)
+  progress.add(0, dropped_paragraphs=len(blocks) - len(passages))
   return passages

@@ -37,7 +37,7 @@ class WordCounter:
 
   def add_word(self, word: str, count: int) -> None:
     self._words[word] += count
-    self._drop_rare()
+    self._tokenize()
 
   def counts(self) -> Counter:
     """Counts by word, sorted, so that the order of the text has no effect."""
@@ -45,13 +45,11 @@ class WordCounter:
     return Counter(dict(sorted(self._words.items())))
 
   def _tokenize(self):
+    """Turns pieces into words, and drops the rarest words if they are many."""
     for piece, count in self._pieces.items():
       for word in self._tokenizer.tokenize(piece):
         self._words[word] += count
     self._pieces.clear()
-    self._drop_rare()
-
-  def _drop_rare(self):
     while len(self._words) > self._max_words:
       self._max_dropped += 1
       words, limit = self._words.items(), self._max_dropped

@@ -34,7 +34,8 @@ _ROWS = {
   "RTE": ("accuracy", 66.4, 70.1),
   "WNLI": ("accuracy", None, None),  # left out by the paper
 }
-_TASKS = ("MNLI", *list(_ROWS)[2:])
+# {task: its rows}
+_TASKS = {"MNLI": ("MNLI-m", "MNLI-mm")} | {n: (n,) for n in list(_ROWS)[2:]}
 
 
 def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
@@ -61,7 +62,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   values = _read(settings.output_dir)
   result = {}
   for name in present:
-    if settings.do_train and not values.keys().isdisjoint(_rows_of(name)):
+    if settings.do_train and not values.keys().isdisjoint(_TASKS[name]):
       text = "%s is complete; to predict or export it again, leave out "
       text += "--do_train; to train it anew, name another --output_dir"
       logging.log(level, text, name)
@@ -70,10 +71,6 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
     result[name] = {"task_name": name, **flags}
   return result
-
-
-def _rows_of(name):
-  return [row for row in _ROWS if row.split("-m")[0] == name]
 
 
 def _part(settings: Settings, name):
@@ -109,7 +106,7 @@ def run(settings: Settings) -> None:
     training_program.rerun(settings, name, changes)
     if not writes:
       continue
-    for row in _rows_of(name):
+    for row in _TASKS[name]:
       suffix = "_mismatched" if row == "MNLI-mm" else ""
       path = os.path.join(part.output_dir, f"eval_results{suffix}.txt")
       # A row shows that its task is complete, so only a training makes a row.

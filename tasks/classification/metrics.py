@@ -149,7 +149,14 @@ def write_predictions(
   end = split.removeprefix("test") + ".tsv"
   metrics.write_results(os.path.join(folder, f"test_results{end}"), outputs)
   cell = partial(re.sub, r"[\t\r\n]+", " ")  # a cell is on one line
-  names = _prediction_names(task, outputs)
+  predicted = predictions(task, outputs)
+  if task.is_regression:
+    names = [*map(str, predicted)]
+  elif task.multi_label:
+    rows = (np.compress(row, task.labels) for row in predicted)
+    names = [label_files.SEPARATOR.join(row) for row in rows]
+  else:
+    names = [task.labels[i] for i in predicted]
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))
   header = ["guid", "prediction", *task.labels, *copied]
   table: list[Iterable[str]] = [map(cell, header)]
@@ -159,19 +166,8 @@ def write_predictions(
     table.append([example.guid, name, *values, *cells])
   metrics.write_table(os.path.join(folder, f"test_predictions{end}"), table)
   if submission := task.splits[split].submission:
-    if task.is_regression:
-      outputs = np.clip(outputs, 0.0, 5.0)  # the GLUE server allows 0 to 5
-      names = _prediction_names(task, outputs)
+    if task.is_regression:  # the GLUE server allows 0 to 5
+      names = [*map(str, np.clip(predicted, 0.0, 5.0))]
     table = [("index", "prediction")]
     table += [(str(i), name) for i, name in enumerate(names)]
     metrics.write_table(os.path.join(folder, submission), table)
-
-
-def _prediction_names(task, outputs):
-  predicted = predictions(task, outputs)
-  if task.is_regression:
-    return [str(np.float32(score)) for score in predicted]
-  if task.multi_label:
-    rows = (np.compress(row, task.labels) for row in predicted)
-    return [label_files.SEPARATOR.join(names) for names in rows]
-  return [task.labels[i] for i in predicted]

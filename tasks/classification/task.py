@@ -226,7 +226,6 @@ def _answers(settings: Settings, named: ClassificationTask) -> Answers:
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:
-  """Yields the examples with their labels and the model's answers."""
   answers = _answers(settings, named)
   for row, values in zip(rows, logits, strict=True):
     answer = answers.decode(Encoded([]), [{"logits": values}])

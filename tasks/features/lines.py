@@ -103,10 +103,7 @@ def count(path: str, has_windows: bool = False) -> int:
 
 
 def read_lines(settings: Settings) -> Iterator[Row]:
-  """Reads and tokenizes --input_file; truncates the longer of two texts first.
-
-  Logs at the end how many lines were too long.
-  """
+  """Yields the tokens of --input_file; cuts the longer of two texts first."""
   path, max_length = settings.needed("input_file"), settings.row_length
   encoder = RowEncoder(settings.tokenizer, max_length)
   lengths: Counter[int] = Counter()
@@ -157,10 +154,7 @@ def write_json(
   layers: Sequence[int],
   tokens: Callable[[Sequence[int]], list[str]],
 ) -> None:
-  """Writes a JSON object for each line of text, as the original does.
-
-  `tokens` maps ids to tokens.
-  """
+  """Writes a JSON object for each line of text, as the original does."""
 
   def by_layer(vectors):
     pairs = zip(layers, vectors, strict=True)

@@ -101,6 +101,5 @@ class ChoiceRecordBuilder(RowEncoder):
   def choices(
     self, sent1: str, sent2: str, endings: Iterable[str]
   ) -> list[Row]:
-    """Makes a row for each ending."""
     texts = (f"{sent2} {ending}" for ending in endings)
     return [self.encode(sent1, text, keep_empty=True) for text in texts]

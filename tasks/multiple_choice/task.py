@@ -76,7 +76,6 @@ class Swag(Task[Settings]):
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
-    """Computes loss and accuracy."""
     batch_size = self.settings.eval_batch_size
     logits = loop.outputs(model, records, batch_size)["logits"]
     labels = np.array([example.label for example in records.rows])
@@ -90,7 +89,6 @@ class Swag(Task[Settings]):
     return Evaluation(scores, self._judged(records.rows, logits))
 
   def _judged(self, rows, logits):
-    """Yields the examples with their labels and the model's answers."""
     settings = self.settings
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     answers = Answers(texts)

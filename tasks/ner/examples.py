@@ -14,9 +14,8 @@ from typing import NamedTuple
 from storage import UserError, number_of, textfiles
 from tasks.ner.schemes import OUTSIDE, Scheme
 
-DOCUMENT_START = "-DOCSTART-"
 # Beginnings of the lines between documents, in CoNLL, OntoNotes and CoNLL-U.
-_STARTS = (DOCUMENT_START, "#begin document", "#end document", "# newdoc")
+_STARTS = ("-DOCSTART-", "#begin document", "#end document", "# newdoc")
 BLANK = "\u2581"  # stands for a blank, as in SentencePiece
 _NUMBER = re.compile(r"\d[\d.:-]*")  # of a word in a sentence, or offsets
 _ID = re.compile(r"\d+[-.]\d+")  # CoNLL-U: 2-3 is a range, 2.1 an empty node
@@ -197,7 +196,16 @@ def _decode_tags(sentences) -> list[Sentence]:
   """Makes plain tags of CoNLL-2012's brackets, and of CoNLL-U's last column."""
   tags = {tag for sentence in sentences for tag in sentence.tags}
   if "*" in tags and all(map(_BRACKETS.fullmatch, tags)):
-    return [s._replace(tags=_from_brackets(s.tags)) for s in sentences]
+    decoded = []
+    for sentence in sentences:
+      result, kind = [], ""  # BIO, from brackets around each entity's words
+      for tag in sentence.tags:
+        begins = tag.startswith("(")
+        kind = tag.strip("(*)") if begins else kind
+        result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
+        kind = "" if tag.endswith(")") else kind
+      decoded.append(sentence._replace(tags=result))
+    return decoded
   if any(map(_NAMED.search, tags)):
     named = {tag: match[1] for tag in tags if (match := _NAMED.search(tag))}
     return [
@@ -205,14 +213,3 @@ def _decode_tags(sentences) -> list[Sentence]:
       for s in sentences
     ]
   return sentences
-
-
-def _from_brackets(tags) -> list[str]:
-  """Converts tags to BIO from brackets around the words of each entity."""
-  result, kind = [], ""
-  for tag in tags:
-    begins = tag.startswith("(")
-    kind = tag.strip("(*)") if begins else kind
-    result.append(f"{'B' if begins else 'I'}-{kind}" if kind else "O")
-    kind = "" if tag.endswith(")") else kind
-  return result

@@ -115,7 +115,15 @@ def read_tagged(
   try:
     sentences = examples.read_sentences(path, *columns)
     scheme = find_scheme(sentences, tags)
-    _log_scheme(path, sentences, scheme)
+    logging.info("%s: tag scheme %s", path, scheme)
+    if other := _first_line(sentences, scheme.others):
+      text = "%s, %s is in no known scheme (%s), and counts as a type: is it "
+      text += "a mistake?"
+      logging.warning(text, path, other, ", ".join(PATTERNS))
+    if odd := _misfits(sentences, scheme, scheme):
+      number = number_of(len(odd), "word")
+      text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
+      logging.warning(text, path, odd[0], number, _REMEDY)
     tagged = _converted(path, sentences, scheme, tag_scheme)
     _check_tags(path, tagged, tags)
   except ValueError as error:
@@ -164,19 +172,6 @@ def _first_line(sentences, tags: Collection[str]) -> str:
       if tag in tags:
         return f"line {line}: {tag!r}"
   return ""
-
-
-def _log_scheme(path, sentences, scheme) -> None:
-  """Logs the scheme of a file; warns of tags that do not fit the scheme."""
-  logging.info("%s: tag scheme %s", path, scheme)
-  if other := _first_line(sentences, scheme.others):
-    text = "%s, %s is in no known scheme (%s), and counts as a type: is it a "
-    text += "mistake?"
-    logging.warning(text, path, other, ", ".join(PATTERNS))
-  if odd := _misfits(sentences, scheme, scheme):
-    number = number_of(len(odd), "word")
-    text = "%s, %s (%s): scored as by conlleval. If schemes are mixed, %s"
-    logging.warning(text, path, odd[0], number, _REMEDY)
 
 
 def _converted(path, sentences, scheme, tag_scheme) -> list[Sentence]:

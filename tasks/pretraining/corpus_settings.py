@@ -37,7 +37,6 @@ class Corpus(Settings):
   pipeline_options: str = device("", "Flags of --runner, as one text.")
 
   def runner_options(self) -> list[str]:
-    """Options for Beam from --runner and --pipeline_options."""
     return [f"--runner={self.runner}", *shlex.split(self.pipeline_options)]
 
 

@@ -96,7 +96,6 @@ class Settings(Packing, Evaluation, Masks, Sampling):
 
   @property
   def patterns(self) -> list[str]:
-    """The comma-separated patterns of --input_file."""
     names = (self.input_file or "").split(",")
     return [name for name in names if name.strip()]
 

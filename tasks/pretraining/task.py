@@ -24,12 +24,7 @@ from storage import files, processes, record_scan
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
-from training import (
-  checkpoint_files,
-  loop,
-  report,
-  run_folder,
-)
+from training import checkpoint_files, loop, report, run_folder
 from training import step as steps
 
 
@@ -77,10 +72,19 @@ def pretrain(settings: Settings) -> None:
 def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   """Records of --input_file to train on; ValueError for bad records."""
   masking = settings.masks()
-  if settings.sampling_weights or settings.sampling_exponent != 1:
-    sources = _weighted_sources(settings)
-  else:
+  weights = settings.sampling_weights
+  if not weights and settings.sampling_exponent == 1:
     sources = [Source(files.expand(settings.needed("input_file")))]
+  else:
+    groups = [files.expand(pattern) for pattern in settings.patterns]
+    if not weights:
+      # Sizes will do: records have nearly the same number of bytes.
+      sizes = [sum(map(files.size, paths)) for paths in groups]
+      weights = tuple(size**settings.sampling_exponent for size in sizes)
+      for pattern, weight in zip(settings.patterns, weights, strict=True):
+        percent = 100 * weight / sum(weights)
+        logging.info("%s: %.1f %% of the records", pattern, percent)
+    sources = [*map(Source, groups, weights)]
   packing = Packing(settings.max_seq_length) if settings.pack_examples else None
   records = _records(settings, config, sources, masking, packing)
   default = Masking(masking.max_predictions_per_seq)
@@ -131,20 +135,6 @@ def _records(settings: Settings, config, sources, masking, packing=None):
   )
 
 
-def _weighted_sources(settings: Settings):
-  """Makes a Source (files and weight) for each pattern of --input_file."""
-  groups = [files.expand(pattern) for pattern in settings.patterns]
-  if settings.sampling_weights:
-    return list(map(Source, groups, settings.sampling_weights))
-  # Sizes will do: records have nearly the same number of bytes.
-  sizes = [sum(map(files.size, paths)) for paths in groups]
-  weights = [size**settings.sampling_exponent for size in sizes]
-  for pattern, weight in zip(settings.patterns, weights, strict=True):
-    percent = 100 * weight / sum(weights)
-    logging.info("%s: %.1f %% of the records", pattern, percent)
-  return list(map(Source, groups, weights))
-
-
 def evaluate(
   settings: Settings, model, objective, source: PretrainingInput, step: int
 ) -> None:
@@ -163,8 +153,11 @@ class FillMask(TextSignature):
 
   _answers: Answers
 
-  def encode(self, text: tf.Tensor) -> tf.RaggedTensor:
-    """Tokenizes texts with [MASK]: [B] string -> ids, [B, (T)] int32."""
+  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Computes what Answers.decode returns. `text` is [B] string.
+
+    `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
+    """
     mask = self._answers.config.tokenizer.special.mask
     parts = tf.strings.split(text, mask)  # [B, (masks + 1)]
     ids = self._tokenizer.tokenize(parts.values)
@@ -172,15 +165,8 @@ class FillMask(TextSignature):
     index = tf.ragged.range(parts.row_lengths()).values
     number = tf.cast(index > 0, tf.int64)
     masks = tokenization_ops.repeat(self._answers.mask, number)
-    ids = tf.concat([masks, ids], axis=1)
-    return parts.with_values(ids).merge_dims(1, 2)
-
-  def from_text(self, model, text: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Computes what Answers.decode returns. `text` is [B] string.
-
-    `tokens` and `probabilities` are [B, M, K], padded with "" and zeros.
-    """
-    ids = self.encode(text)[:, : self._seq_length - 2]
+    ids = parts.with_values(tf.concat([masks, ids], axis=1)).merge_dims(1, 2)
+    ids = ids[:, : self._seq_length - 2]  # [B, (T)]
     inputs = tokenization_ops.join(ids, None, *self._ends)
     input_ids = inputs["input_ids"]
     indices = tf.zeros_like(input_ids) + tf.range(tf.shape(input_ids)[1])

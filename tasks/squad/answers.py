@@ -19,14 +19,9 @@ import numpy as np
 from data.vocab import Tokenizer
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts
+from tasks.squad import records
 from tasks.squad.examples import WORD, SquadExample
-from tasks.squad.records import (
-  AnswerText,
-  Span,
-  Window,
-  WindowConfig,
-  WindowMaker,
-)
+from tasks.squad.records import AnswerText, Span, Window
 
 # Null odds of a question without a candidate text: above any threshold.
 NO_ANSWER_ODDS = 1_000_000.0
@@ -227,9 +222,6 @@ def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:
   ]
 
 
-# --- One question ------------------------------------------------------------
-
-
 class Answers(answers.Answers):
   """Implements serving.answers.Answers for models of run_squad.py.
 
@@ -249,9 +241,9 @@ class Answers(answers.Answers):
     dynamic_padding: bool = False,
   ):
     self.config = config
-    self._windows = WindowConfig(**windows)
+    self._windows = records.WindowConfig(**windows)
     self._decoding = DecodingConfig(**decoding)
-    self._window_maker = WindowMaker(config.tokenizer, self._windows)
+    self._window_maker = records.WindowMaker(config.tokenizer, self._windows)
     self._dynamic_padding = dynamic_padding
     self.settings = {"windows": {**windows}, "decoding": {**decoding}}
     self.settings |= {"dynamic_padding": dynamic_padding}

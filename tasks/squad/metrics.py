@@ -101,21 +101,6 @@ def score_characters(
   return {"exact_match": 100 * exact / total, "f1": 100 * total_f1 / total}
 
 
-def write_scores(scores: Mapping[str, float], output_dir: str) -> None:
-  """Writes squad_scores.json; without scores, removes an earlier file."""
-  name = "squad_scores.json"
-  if not scores:
-    return files.remove_old(output_dir, name)
-  path = os.path.join(output_dir, name)
-  files.write_text(path, f"{json.dumps(scores, indent=2)}\n")
-
-
-def save_threshold(path: str, scores: Mapping[str, float]) -> None:
-  """Writes the null threshold that gives the best F1, if `scores` has one."""
-  if "best_f1_thresh" in scores:
-    files.write_text(path, f"{scores['best_f1_thresh']}\n")
-
-
 def warn_of_words(path: str, questions: Sequence[SquadExample]) -> None:
   """Warns if answers have no blanks, so that F1 finds no words in them."""
   answers = [text for one in questions for text in one.answer_texts or ()]

@@ -76,7 +76,6 @@ class Settings(FineTuning):
     return WindowConfig(*lengths)
 
   def decoding(self, threshold: float) -> DecodingConfig:
-    """Makes the DecodingConfig."""
     limits = self.n_best_size, self.max_answer_length
     version_2, top_k = self.version_2_with_negative, self.export_top_k
     return DecodingConfig(*limits, version_2, threshold, top_k)

@@ -1,5 +1,6 @@
 """run_squad.py: data, evaluation, predictions, export."""
 
+import json
 import os
 
 import keras
@@ -22,12 +23,7 @@ from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
-from training import (
-  checkpoint_files,
-  loop,
-  report,
-  run_folder,
-)
+from training import checkpoint_files, loop, report, run_folder
 
 
 def null_threshold(settings: Settings) -> float:
@@ -106,7 +102,6 @@ class Squad(Task[Settings]):
     return RecordDataset(windows, path, schema, multiple, examples=questions)
 
   def answer(self, model: keras.Model, dataset: RecordDataset) -> Predictions:
-    """Answers all questions of a dataset."""
     settings = self.settings
     config = settings.decoding(null_threshold(settings))  # first: may raise
     logits: list[answers.Logits] = []
@@ -140,12 +135,14 @@ class Squad(Task[Settings]):
     else:
       text = "no scores: not every question has answers; %s"
       logging.info(text, metrics.REMEDY)
-    if processes.is_chief():
-      metrics.write_scores(result, settings.output_dir)
+    if processes.is_chief() and result:
+      path = os.path.join(settings.output_dir, "squad_scores.json")
+      files.write_text(path, f"{json.dumps(result, indent=2)}\n")
+    elif processes.is_chief():  # an earlier run may have had scores
+      files.remove_old(settings.output_dir, "squad_scores.json")
     return result
 
   def _judged(self, questions, predictions, version_2, unit):
-    """Yields the questions and the model's answers."""
     # Predictions have only the last question of a repeated id.
     for question in {one.qas_id: one for one in questions}.values():
       truths = question.answer_texts
@@ -178,9 +175,14 @@ class Squad(Task[Settings]):
     is_best = not (best and settings.keeps_best)
     is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
     if is_best and processes.is_chief():
-      path = settings.threshold_file(labels.NULL_THRESHOLD)
-      metrics.save_threshold(path, scores)
+      self._save_threshold(scores)
     return scores
+
+  def _save_threshold(self, scores):
+    """Writes the null threshold that gives the best F1, if `scores` has one."""
+    if "best_f1_thresh" in scores:
+      path = self.settings.threshold_file(labels.NULL_THRESHOLD)
+      files.write_text(path, f"{scores['best_f1_thresh']}\n")
 
   def predict(
     self, model: keras.Model, split: str, records: RecordDataset, step: int
@@ -191,8 +193,7 @@ class Squad(Task[Settings]):
     scores = self.score(records, predictions)
     if scores:
       report.write_evaluation(settings.output_dir, scores, step)
-    path = settings.threshold_file(labels.NULL_THRESHOLD)
-    metrics.save_threshold(path, scores)
+    self._save_threshold(scores)
     return scores
 
   @staticmethod

@@ -28,8 +28,8 @@ def read(folder, name, content, columns=("a",), **options):
   ],
 )
 def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
-  extension = name.removesuffix(".gz")[1:]
-  assert tables._extension(name.replace("gz", "zst")) == extension
+  for pattern, kind in ((tables._CSV, ".csv"), (tables._JSON, ".json")):
+    assert bool(pattern.search(name.replace("gz", "zst"))) == (kind in name)
   first, second = read(tmp_path, name, content)
   assert first.values == {"a": '"x', "b": "1"}
   assert second.values == {"a": 'y, z"', "b": "2"}

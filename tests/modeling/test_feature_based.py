@@ -85,11 +85,11 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
 
 
 def test_a_choice_of_more_layers_than_the_model_has_is_refused():
-  layers = [np.ones((1, 1, 1), np.float32)] * 4
-  models.select_features({"encoder_layers": layers}, "concat_last_four")
+  four = replace(every_model.CONFIG, num_hidden_layers=4)
+  models.feature_based_tagger(four, 5, "concat_last_four")
   message = "=concat_last_four takes 4 layers, .* num_hidden_layers 3"
   with pytest.raises(ValueError, match=message):
-    models.select_features({"encoder_layers": layers[1:]}, "concat_last_four")
+    models.feature_based_tagger(THREE, 5, "concat_last_four")
 
 
 # --- Chosen layers, and pooled vectors of texts ------------------------------

@@ -35,13 +35,14 @@ def _toy_args(folder):
 
 
 def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(
-  tmp_path,
+  tmp_path, monkeypatch
 ):
+  monkeypatch.setattr(task, "_records", lambda a, b, sources, *_: sources)
   for name, size in (("en", 4000), ("en2", 6000), ("is", 100)):
     (tmp_path / name).write_bytes(b"x" * size)
   args = _args(input_file=f"{tmp_path}/en*, {tmp_path}/is")
   args = args.replace(sampling_exponent=0.5)
-  english, icelandic = task._weighted_sources(args)
+  english, icelandic = task.train_data(args, None)
   assert [path[-3:] for path in english.files] == ["/en", "en2"]
   ratio = english.weight / icelandic.weight
   assert ratio == pytest.approx((10_000 / 100) ** 0.5)
