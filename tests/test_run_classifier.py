@@ -44,12 +44,6 @@ def _probabilities(folder):
   return np.array(programs.table(folder / "test_results.tsv"), float)
 
 
-def _answers(texts, folder, **flags):
-  """Returns a Predictor's probabilities for texts, [N, L]."""
-  answers = Predictor(folder, **flags)(texts)
-  return np.array([answer["probabilities"] for answer in answers])
-
-
 def _write(path, *rows):
   path.parent.mkdir(parents=True, exist_ok=True)
   path.write_text("".join("\t".join(map(str, row)) + "\n" for row in rows))
@@ -197,7 +191,7 @@ def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   flags |= {"export_format": "tflite", "export_dir": output / "tflite"}
   _run(**flags, do_export=True)
   for folder in (output, output / "export", output / "tflite"):
-    result = _answers(texts, folder)
+    result = [answer["probabilities"] for answer in Predictor(folder)(texts)]
     np.testing.assert_allclose(result, _probabilities(output), atol=1e-5)
 
 

@@ -42,13 +42,9 @@ def _html(folder):
   return path
 
 
-def _data(html):
-  text = html.read_text(encoding="utf-8")
-  return json.loads(text.split('json">')[1].split("</script>")[0])
-
-
 def test_the_program_writes_a_page(html):
-  data = _data(html)
+  text = html.read_text(encoding="utf-8")
+  data = json.loads(text.split('json">')[1].split("</script>")[0])
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)
   tokens = ["[CLS]", "a", "##x", "[MASK]", "<", "/", "script", ">"]

@@ -58,11 +58,6 @@ def _environments():
   return [{"TF_CONFIG": json.dumps(config)} for config in configs]
 
 
-def _workers(flags):
-  flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
-  return [start("run_pretraining", each, **flags) for each in _environments()]
-
-
 def _document(name):
   """Returns the script between two marks of docs/several_machines.md."""
   text = (ROOT / "docs/several_machines.md").read_text()
@@ -86,7 +81,11 @@ def test_two_workers_train_like_one(given, tmp_path):
   vocab.save(words, tmp_path / "vocab.txt")
   export = {"do_export": True, "export_dir": tmp_path / "export"}
   export |= {"vocab_file": tmp_path / "vocab.txt"}
-  workers = _workers(given | export | {"output_dir": tmp_path / "two"})
+  flags = given | export | {"output_dir": tmp_path / "two"}
+  flags |= {"distribution_strategy": "multi_worker_mirrored"}
+  workers = [
+    start("run_pretraining", each, **flags) for each in _environments()
+  ]
   logs = [worker.communicate()[1] for worker in workers]
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log

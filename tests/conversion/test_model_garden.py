@@ -66,16 +66,12 @@ def _functional(num_layers=2):
   return networks.BertEncoder(**sizes, dict_outputs=True)
 
 
-def _subclassed():
-  return networks.BertEncoderV2(**SIZES | {"num_layers": 12})
-
-
 @pytest.mark.parametrize(
   ("make", "name"),
   [
     (lambda: _functional(12), "model"),  # as texts, "10" sorts before "2"
     (_functional, "encoder"),
-    (_subclassed, "model"),
+    (lambda: networks.BertEncoderV2(**SIZES | {"num_layers": 12}), "model"),
   ],
 )
 def test_a_converted_encoder_computes_equal_outputs(tmp_path, make, name):
@@ -220,25 +216,15 @@ def test_bert_config_json_and_vocab_txt_of_a_checkpoint_are_read(tmp_path):
   assert bert.vocabulary == str(tmp_path / "vocab.txt")
 
 
-def _narrow(make):
-  """Returns an encoder with factorized embeddings."""
-  encoder, inputs = make(**SIZES, embedding_width=4), garden_inputs()
-  encoder([*inputs.values()] if make is networks.BertEncoder else inputs)
-  return encoder
-
-
-def _dense():
-  dense = tf_keras.layers.Dense(2)
-  dense.build((3,))
-  return dense
+FACTORIZED = SIZES | {"embedding_width": 4}
 
 
 @pytest.mark.parametrize(
   ("make", "message", "size"),
   [
     (_functional, "model-1 is not laid out .* corrupt", 100),
-    (_dense, "no Transformer encoder", None),
-    (lambda: _narrow(networks.BertEncoder), "is not laid out as", None),
+    (tf.Module, "no Transformer encoder", None),
+    (lambda: networks.BertEncoder(**FACTORIZED), "is not laid out as", None),
   ],
 )
 def test_a_truncated_file_or_an_unsupported_model_is_refused(

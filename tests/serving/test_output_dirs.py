@@ -34,7 +34,12 @@ COMMANDS = {
 QUICK = ("pretraining",)  # the other tests are slow
 
 
-def _write_data(folder):
+@pytest.fixture(name="data", scope="module")
+def _data(tmp_path_factory):
+  """A folder with a model, a vocabulary and training files."""
+  folder = tmp_path_factory.mktemp("programs")
+  CONFIG.to_json(str(folder / "bert_config.json"))
+  vocab.save(stand_in.WORDS, folder / "vocab.txt")
   first = {"id": "1", "question": "a", "is_impossible": False}
   first["answers"] = [{"text": "c", "answer_start": 3}]
   second = {"id": "2", "question": "b", "answers": [], "is_impossible": True}
@@ -44,15 +49,6 @@ def _write_data(folder):
   header = "sent1,sent2,ending0,ending1,ending2,label\n"
   (folder / "swag.csv").write_text(header + "ab c,a,b,c d,e,1\n" * 8)
   (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
-
-
-@pytest.fixture(name="data", scope="module")
-def _data(tmp_path_factory):
-  """A folder with a model, a vocabulary and training files."""
-  folder = tmp_path_factory.mktemp("programs")
-  CONFIG.to_json(str(folder / "bert_config.json"))
-  vocab.save(stand_in.WORDS, folder / "vocab.txt")
-  _write_data(folder)
   programs.run(
     "create_pretraining_data",
     input_file=folder / "text.txt",

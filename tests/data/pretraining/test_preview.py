@@ -31,13 +31,6 @@ def _config(**masking):
   return instances.BuildConfig(FullTokenizer(VOCAB_FILE), instance, 3)
 
 
-def _records(path, config):
-  """Reads the columns of all records."""
-  parse = parser(config.instance_config.schema)
-  columns = parse(list(tf.data.TFRecordDataset(path)))
-  return {name: column.numpy() for name, column in columns.items()}
-
-
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_the_preview_counts_the_pairs_and_masks_of_the_records(
   text, tmp_path, whole_word
@@ -45,7 +38,10 @@ def test_the_preview_counts_the_pairs_and_masks_of_the_records(
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])
-  records = _records(output, config)
+  columns = parser(config.instance_config.schema)(
+    list(tf.data.TFRecordDataset(output))
+  )
+  records = {name: column.numpy() for name, column in columns.items()}
   labels, positions = records["masked_lm_ids"], records["masked_lm_positions"]
   shown = np.take_along_axis(records["input_ids"], positions, 1)
   used = records["masked_lm_weights"] > 0
