@@ -59,10 +59,6 @@ def _describe(flag):
   return flag.name, flag.flag_type(), default, limits
 
 
-def _flags(program):
-  return {_describe(flag) for flag in programs.flags(program)}
-
-
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_default_is_a_value_that_its_flag_takes(program):
   for flag in programs.flags(program):
@@ -90,7 +86,7 @@ def test_the_help_and_the_table_list_all_flags(program):
   assert seconds < LIMIT, f"{program} took {seconds:.2f} s"
   assert done.stdout.endswith("False\n"), done.stdout
   assert (done.returncode, done.stderr) == (0, "")
-  assert _flags(program) == _table(program), (
+  assert {*map(_describe, programs.flags(program))} == _table(program), (
     "correct the table: python -m tests.test_start_up > tests/flags.tsv"
   )
   groups = ["Most commands:", "Others of the original:", "Beyond the original:"]
@@ -144,7 +140,7 @@ def test_the_flag_version_needs_no_required_flag(program):
 if __name__ == "__main__":  # print the table
   programs_of_flags = defaultdict(list)
   for program in PROGRAMS:
-    for flag in _flags(program):
+    for flag in map(_describe, programs.flags(program)):
       programs_of_flags[flag].append(program)
   for flag, names in sorted(programs_of_flags.items()):
     print(*flag, " ".join(names), sep="\t")

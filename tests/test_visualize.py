@@ -3,6 +3,7 @@
 import contextlib
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -160,3 +161,37 @@ def test_the_matrix_labels_every_second_token_of_a_long_text(tmp_path):
     page.run("labeled.length = 0, showToken(7)")
     # A chosen token always has a label, and hides labels that would overlap.
     assert page.run("labeled.filter((i) => 5 < i && i < 9)") == [7]
+
+
+PAIR = ["text_a", "text_b"]
+CHOICES = {"text": "a", "text_pair": "b", "choices": ["c", ""]}
+
+
+@pytest.mark.parametrize(
+  ("flags", "inputs", "expected"),
+  [
+    ({"text": "a"}, ["text"], {"text": "a"}),
+    ({"text": "a"}, ["text", "text_pair"], {"text": "a"}),
+    ({"text": "a", "text_pair": "b"}, PAIR, {"text_a": "a", "text_b": "b"}),
+    ({"text": "a", "text_pair": ""}, PAIR, None),
+    ({"text": "a", "question": "b"}, ["text"], None),
+    ({"question": "q"}, ["question", "context"], None),
+    (
+      CHOICES,
+      ["sent1", "sent2", "choices"],
+      {"sent1": "a", "sent2": "b", "choices": ["c", ""]},
+    ),
+  ],
+)
+def test_visualize_gives_each_text_the_name_of_a_model_input(
+  flags, inputs, expected
+):
+  optional = frozenset(["text_pair"]) & {*inputs}
+  answers = SimpleNamespace(inputs=dict.fromkeys(inputs, 0), optional=optional)
+  args = programs.arguments("visualize", model="m", **flags)
+  texts = stages.program("visualize")._texts
+  if expected is None:
+    with pytest.raises(ValueError, match="the model in m takes "):
+      texts(args, answers)
+  else:
+    assert texts(args, answers) == expected

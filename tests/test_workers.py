@@ -2,14 +2,13 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from tests.training import toy
 from training import checkpoint_files, report
 
 STEPS = 20
+_document = partial(shared.block, "several_machines.md")
 
 
 @pytest.fixture(scope="module", name="given")
@@ -56,13 +56,6 @@ def _environments():
     for i in range(2)
   ]
   return [{"TF_CONFIG": json.dumps(config)} for config in configs]
-
-
-def _document(name):
-  """Returns the script between two marks of docs/several_machines.md."""
-  text = (ROOT / "docs/several_machines.md").read_text()
-  matches = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
-  return textwrap.dedent(matches[1])
 
 
 def _losses(folder):
@@ -160,7 +153,10 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
 def test_the_script_for_slurm_starts_every_worker(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
-  script, nodes = _document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"}
+  script, nodes = (
+    _document("slurm"),
+    {"SLURM_JOB_NODELIST": "n[1-3]"},
+  )
   lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])
