@@ -44,7 +44,10 @@ def call(program, *arguments, stdin=b"", cwd=ROOT, fused=False, **flags):
   with tempfile.TemporaryDirectory() as folder:
     streams = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
     streams[0].write_bytes(stdin)
-    words = [*arguments, *_arguments(flags)]
+    words = [*arguments]
+    for name, value in flags.items():  # a list gives an argument for each value
+      values = value if isinstance(value, list) else [value]
+      words += [f"--{name}={value}" for value in values]
     fused = fused or lean.PROGRAMS_ARE_FUSED
     process = _FORKS.Process(
       target=_program, args=(program, words, streams, cwd, fused)
@@ -189,12 +192,3 @@ def arguments(program, given=(), command=None, **changes):
     several=several,
     **values | {name: several[name][0] for name in several},
   )
-
-
-def _arguments(flags):
-  """Returns flags as arguments; a list gives an argument for each value."""
-  return [
-    f"--{name}={value}"
-    for name, values in flags.items()
-    for value in (values if isinstance(values, list) else [values])
-  ]

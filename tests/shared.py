@@ -6,6 +6,9 @@ If pytest runs in several processes, one process makes a folder for all.
 import fcntl
 import json
 import os
+import re
+import socket
+import textwrap
 
 import numpy as np
 import pytest
@@ -48,6 +51,26 @@ def touch_checkpoint(folder, name):
   (folder / f"{name}.index").touch()
   (folder / "checkpoint").write_text(f'model_checkpoint_path: "{name}"\n')
   return f"{folder}/{name}"
+
+
+def block(document, name):
+  """Returns the text between two marks of a documentation page."""
+  text = (programs.ROOT / "docs" / document).read_text()
+  pattern = rf"<!-- {name}: begin -->\n(.*?)<!-- {name}: end -->"
+  [match] = re.findall(pattern, text, re.S)
+  return textwrap.dedent(match)
+
+
+def free_port():
+  with socket.create_server(("127.0.0.1", 0)) as listening:
+    return listening.getsockname()[1]
+
+
+def write_squad(path, *questions, context):
+  """Writes a SQuAD file of one paragraph; returns the path."""
+  paragraph = {"context": context, "qas": questions}
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
 
 
 def slow(value):

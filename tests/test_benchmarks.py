@@ -43,21 +43,13 @@ def test_the_benchmarks_of_steps_and_of_start_up_run(command):
   assert SMALL in row
 
 
-@pytest.fixture
-def table(tmp_path):
-  """Returns a table, whose document has the comments that mark the table."""
+def test_benchmark_results_are_saved_and_written_into_the_document(
+  tmp_path, capsys
+):
   document = tmp_path / "README.md"
   document.write_text("Before.\n\n<!-- speed -->\n<!-- /speed -->\n\nAfter.\n")
-
-  def rows(result):
-    return [(result["case"], str(result["ms"]))]
-
-  return Table("speed", "case | ms", rows, document, tmp_path)
-
-
-def test_benchmark_results_are_saved_and_written_into_the_document(
-  table, capsys
-):
+  rows = lambda result: [(result["case"], str(result["ms"]))]  # noqa: E731
+  table = Table("speed", "case | ms", rows, document, tmp_path)
   table.report([{"case": "a", "ms": 1}, {"case": "b", "ms": 2}], publish=True)
   table.report([{"case": "a", "ms": 3}], publish=True)
   assert capsys.readouterr().out.splitlines()[-1] == "| a | 3 |"

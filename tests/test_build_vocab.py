@@ -1,14 +1,20 @@
-"""Vocabularies that build_vocab.py learns from a small text."""
+"""Vocabularies that build_vocab.py learns, or extends by a domain's words."""
 
 import functools
 import gzip
 import json
+import os
 
+import keras
+import numpy as np
 import pytest
 
 from data import tokenization, vocab
+from data.tokenization import FullTokenizer
+from modeling import models
 from modeling.config import BertConfig
-from tests import programs
+from tests import programs, small_model, stages
+from training import checkpoint
 
 TEXT = (
   "The lower the flower, the slower the tower.\n\n"
@@ -69,3 +75,134 @@ def test_rare_pieces_words_and_characters_are_left_out(run, tmp_path):
   assert "--max_alphabet=20 leaves out" in log
   log = run(**flags | {"output_file": "few"}, max_words=5)
   assert "dropped words counted" in log
+
+
+@pytest.mark.parametrize(
+  ("patterns", "exponent", "is_repeated"),
+  [
+    ("{0}/en,{0}/is", 1.0, False),
+    ("{0}/en,{0}/is", 0.5, True),
+    (" {0}/en , ,{0}/is,", 0.5, True),
+    ("{0}/*", 0.5, False),  # a pattern is one source
+  ],
+)
+def test_sampling_exponent_gives_each_pattern_a_weight(
+  tmp_path, log, patterns, exponent, is_repeated
+):
+  (tmp_path / "en").write_text("the " * 400)
+  (tmp_path / "is").write_text("og " * 4)
+  flags = {"input_file": patterns.format(tmp_path)}
+  args = programs.arguments("build_vocab", **flags, sampling_exponent=exponent)
+  counts = stages.program("build_vocab").count_words(args)
+  # "en" has 100 times the words of "is". The exponent flattens this ratio.
+  factor = round(100 ** (1 - exponent)) if is_repeated else 1
+  assert counts == {"the": 400, "og": 4 * factor}
+  assert (f"is: 4 words, times {factor}.00" in log.text) == is_repeated
+
+
+@pytest.mark.parametrize("preset", [None, "mini"])
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("existing", ["v", "bert_config.json"])
+def test_no_vocabulary_and_no_configuration_is_overwritten_by_mistake(
+  tmp_path, preset, overwrite, existing
+):
+  (tmp_path / "text").write_text("low lower")
+  (tmp_path / existing).write_text("old")
+  paths = {"input_file": f"{tmp_path}/text", "output_file": f"{tmp_path}/v"}
+  flags = {"overwrite": overwrite, "preset": preset}
+  args = programs.arguments("build_vocab", **paths, **flags)
+  check = stages.program("build_vocab").check_flags
+  if overwrite or (existing != "v" and not preset):
+    check(args)
+    return
+  with pytest.raises(FileExistsError, match="exists already; remove it"):
+    check(args)
+
+
+# --- build_vocab.py --extend -------------------------------------------------
+
+WORDS = (
+  "the of . , car ##ci ##no ##ma ##s cyst ##ic fi ##bro ##sis 1 ##2".split()
+)
+TOKENS = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]", *WORDS]
+SIZES = {"num_hidden_layers": 2, "max_position_embeddings": 20}
+CONFIG = small_model.config(len(TOKENS), **SIZES)
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+MEDICAL = "The carcinoma of carcinoma carcinomas.\nCystic fibrosis, 12 12 12 12"
+MEDICAL = f"{MEDICAL}.\n" * 3 + "cystic fibrosis\n"
+
+
+@pytest.fixture(scope="module", name="given")
+def _given(tmp_path_factory):
+  """Writes a model with an optimizer's slots; returns flags of build_vocab."""
+  folder = tmp_path_factory.mktemp("model")
+  keras.utils.set_random_seed(3)
+  values = checkpoint.variables(models.pretrainer(CONFIG))
+  slots = {f"{name}/adam_m": value for name, value in values.items()}
+  checkpoint.write(str(folder / "bert_model.ckpt"), values | slots)
+  files = small_model.write(folder, TOKENS, **SIZES)
+  (folder / "text.txt").write_text(MEDICAL)
+  files["extend"] = files.pop("vocab_file")
+  files |= {"input_file": folder / "text.txt", "init_checkpoint": folder}
+  return files | {"new_words": 3, "append_words": True}
+
+
+@pytest.fixture(scope="module", name="extended")
+def _extended(given, tmp_path_factory):
+  """Runs build_vocab.py --extend; returns the new folder and the log."""
+  folder = tmp_path_factory.mktemp("new") / "medical"
+  log = programs.run("build_vocab", **given, output_file=folder / "vocab.txt")
+  return folder, log
+
+
+def test_the_words_that_save_the_most_pieces_become_tokens(extended):
+  folder, log = extended
+  tokens = list(vocab.load(folder / "vocab.txt"))
+  # The new tokens occur 6, 4 and 4 times, and save 3, 2 and 1 pieces each time.
+  # "carcinomas" occurs 3 times. It would save 4 pieces each time, but only 1 if
+  # "carcinoma" is a token.
+  assert tokens[5:7] == ["carcinoma", "fibrosis"]
+  assert tokens[7:] == [*WORDS, "cystic"]
+  assert (
+    "(carcinoma, fibrosis, cystic, ...): 2 replace [unused] tokens, 1" in log
+  )
+  names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
+  assert names < set(os.listdir(folder))
+  assert os.listdir(folder.parent) == ["medical"]
+  text = "The cystic carcinomas"
+  pieces = FullTokenizer(folder / "vocab.txt").tokenize(text)
+  assert pieces == ["the", "cystic", "carcinoma", "##s"]
+
+
+def test_embeddings_of_new_tokens_are_the_means_of_their_pieces(
+  given, extended
+):
+  folder, _ = extended
+  old = checkpoint.open_reader(str(given["init_checkpoint"]))
+  new = checkpoint.open_reader(str(folder))
+  ids = vocab.load(given["extend"])
+  pieces = [ids["cyst"], ids["##ic"]]
+  per_token = WORD_EMBEDDINGS, "cls/predictions/output_bias"
+  assert {*new.shapes} == {name for name in old.shapes if "adam" not in name}
+  for name in new.shapes:
+    before, after = old[name], new[name]
+    if name in per_token:
+      np.testing.assert_array_equal(after[-1], before[pieces].mean(0))
+      # The first 7 are special tokens, and tokens that the new words replace.
+      before, after = before[7:], after[7:-1]
+    np.testing.assert_array_equal(before, after, name)
+  config = json.loads((folder / "bert_config.json").read_text())
+  assert config == json.loads(given["bert_config_file"].read_text()) | {
+    "vocab_size": len(TOKENS) + 1
+  }
+
+
+def test_a_checkpoint_with_nan_is_not_extended(given, tmp_path):
+  values = checkpoint.variables(models.pretrainer(CONFIG))
+  values[WORD_EMBEDDINGS] = np.full_like(values[WORD_EMBEDDINGS], np.nan)
+  checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
+  flags = given | {"init_checkpoint": tmp_path}
+  flags |= {"output_file": tmp_path / "x" / "vocab.txt"}
+  message = f"1 of {len(values)} variables have NaN"
+  programs.fails("build_vocab", message, **flags)
+  assert not (tmp_path / "x").exists()

@@ -23,26 +23,21 @@ def _ids(path, schema):
   return batch["input_ids"].numpy(), batch["input_mask"].numpy()
 
 
-@pytest.fixture(name="model")
-def _model(tmp_path):
-  """Writes a model of characters; returns its flags."""
+@pytest.mark.slow
+def test_a_model_of_characters_trains_and_answers(tmp_path, monkeypatch):
+  monkeypatch.setitem(
+    tokenization.KINDS, characters.ENDING, characters.Characters
+  )
   config = small_model.config(5 + 2 * len(LETTERS), max_position_embeddings=T)
   config.to_json(str(tmp_path / "bert_config.json"))
   vocab_file = tmp_path / f"vocab{characters.ENDING}"
   vocab_file.write_text(LETTERS)
-  files = {"bert_config_file": tmp_path / "bert_config.json"}
-  return files | {"vocab_file": vocab_file, "max_seq_length": T}
-
-
-@pytest.mark.slow
-def test_a_model_of_characters_trains_and_answers(model, tmp_path, monkeypatch):
-  monkeypatch.setitem(
-    tokenization.KINDS, characters.ENDING, characters.Characters
-  )
+  model = {"bert_config_file": tmp_path / "bert_config.json"}
+  model |= {"vocab_file": vocab_file, "max_seq_length": T}
   text, records = tmp_path / "text.txt", tmp_path / "records"
   text.write_text(TEXT)
   paths = {"input_file": text, "output_file": records, "max_seq_length": T}
-  paths |= {"vocab_file": model["vocab_file"], "do_whole_word_mask": True}
+  paths |= {"vocab_file": vocab_file, "do_whole_word_mask": True}
   _run("create_pretraining_data", max_predictions_per_seq=P, **paths)
   ids, mask = _ids(records, features.pretraining(T, P))
   assert {*ids[mask == 0]} == {1}  # padding

@@ -1,5 +1,6 @@
-"""The demonstration: the training text, and the Python that make chooses."""
+"""The demonstration's text, the Python that make chooses, scripts of .ci."""
 
+import re
 import shutil
 import subprocess
 
@@ -52,3 +53,12 @@ def test_make_chooses_the_newest_python_that_works(tmp_path):
   done = make(path=tmp_path / "none")
   assert "No Python 3.11, 3.12 or 3.13 with venv works here" in done.stdout
   assert done.returncode != 0
+
+
+def test_all_tests_of_make_test_processors_exist():
+  """pytest runs no test at all if one of the given tests is missing."""
+  script = (programs.ROOT / ".ci/processors").read_text()
+  tests = re.findall(r"^  (tests/\S+?)(?:::(\w+))?$", script, re.MULTILINE)
+  assert len(tests) == script.count(" tests/") > 5
+  for path, name in tests:
+    assert f"def {name}" in (programs.ROOT / path).read_text(), (path, name)

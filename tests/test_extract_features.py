@@ -1,6 +1,7 @@
 """extract_features.py as a command: vectors, files and the log."""
 
 import json
+from functools import partial
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
 SIZES = {"hidden_size": 6, "num_hidden_layers": 3}
 SIZES |= {"max_position_embeddings": 20, "initializer_range": 0.5}
 CONFIG = small_model.config(len(TOKENS), **SIZES)
+_run = partial(programs.run, "extract_features")
 # Lengths vary, so that batches reorder the lines.
 TEXTS = [
   "Who was Jim Henson ? ||| Jim Henson was a puppeteer",
@@ -46,10 +48,6 @@ def given(model, tmp_path_factory):
     "init_checkpoint": folder / "bert_model.ckpt",
     "max_seq_length": 16,
   }
-
-
-def _run(**flags):
-  return programs.run("extract_features", **flags)
 
 
 def _output(path, **flags):

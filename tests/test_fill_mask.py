@@ -4,7 +4,7 @@ import pytest
 
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
-from tests import programs, small_model
+from tests import programs, small_model, stages
 from training import checkpoint
 
 WORDS = [*SPECIAL_TOKENS, "red", "blue", "sky", "."]
@@ -60,3 +60,31 @@ UNREADABLE = [
 @pytest.mark.parametrize(("texts", "message"), UNREADABLE)
 def test_unreadable_and_too_long_texts_are_reported(flags, texts, message):
   programs.fails("fill_mask", message, **flags, **texts)
+
+
+# None means an error. Each text needs [MASK], unless there is a second text.
+@pytest.mark.parametrize(
+  ("flags", "lines", "expected"),
+  [
+    ({"text": ["a [MASK]"]}, None, ["a [MASK]"]),
+    ({}, "[MASK] c\n\n \n[MASK]", ["[MASK] c", "[MASK]"]),
+    ({"text": ["[MASK] a"]}, "[MASK] b\n", ["[MASK] a", "[MASK] b"]),
+    ({"text": ["a"], "text_pair": "b"}, None, ["a"]),
+    ({"text": ["a"], "text_pair": ""}, None, None),  # "" is no second text
+    ({"text": ["[MASK]", "a"]}, None, None),
+    ({"text": [""]}, None, None),
+  ],
+)
+def test_texts_come_from_flags_and_a_file(tmp_path, flags, lines, expected):
+  if lines is not None:
+    (tmp_path / "lines").write_text(lines)
+    flags = flags | {"input_file": str(tmp_path / "lines")}
+  (tmp_path / "vocab.txt").write_text("\n".join(SPECIAL_TOKENS))
+  flags = flags | {"vocab_file": str(tmp_path / "vocab.txt")}
+  args = programs.arguments("fill_mask", **flags)
+  read = stages.program("fill_mask").read_texts
+  if expected is None:
+    with pytest.raises(ValueError, match=r"there is no \[MASK\]"):
+      read(args)
+  else:
+    assert read(args) == expected

@@ -1,7 +1,5 @@
 """Small Korean data in the formats of published data sets."""
 
-import json
-
 import pytest
 
 from tasks.classification.examples import read_examples as read_texts
@@ -10,6 +8,7 @@ from tasks.ner.metrics import write_conll
 from tasks.squad import metrics
 from tasks.squad.answers import Predictions
 from tasks.squad.examples import SquadExample, read_examples
+from tests import shared
 from tests.tasks.classification.test_custom_task import task_of
 
 # Columns: answer, right answer, exact match, F1 of characters. Quotation marks
@@ -48,10 +47,9 @@ def test_training_uses_the_first_of_several_answers(tmp_path, caplog):
   starts = {"서울": 0, "강": 5, "이": 7}
   answers = [{"text": t, "answer_start": n} for t, n in starts.items()]
   qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
-  paragraph = {"context": "서울 은 강 이 흐른다 .", "qas": qas}
-  data = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
-  (tmp_path / "x.json").write_text(json.dumps(data))
-  [example] = read_examples([str(tmp_path / "x.json")], is_training=True)
+  context = "서울 은 강 이 흐른다 ."
+  path = shared.write_squad(tmp_path / "x.json", *qas, context=context)
+  [example] = read_examples([path], is_training=True)
   assert example.answer.text == "서울"
   assert "1 question with several answers: training" in caplog.text
 

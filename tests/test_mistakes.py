@@ -13,7 +13,7 @@ from data import features, labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from storage import tfrecord
-from tests import programs, small_model
+from tests import programs, shared, small_model
 from tests.training import toy
 from training import checkpoint
 
@@ -216,9 +216,7 @@ def _write_text(folder):
   }
   answers = [{"text": "sky", "answer_start": 4}]
   question = {"id": "1", "question": "red", "answers": answers}
-  paragraph = {"context": "red sky", "qas": [question]}
-  squad = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
-  texts["v1.json"] = json.dumps(squad)
+  shared.write_squad(folder / "v1.json", question, context="red sky")
   for name, text in texts.items():
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(text)

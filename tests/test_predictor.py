@@ -13,13 +13,16 @@ import pytest
 import tensorflow as tf
 
 from data.features import check_texts
+from data.vocab import SPECIAL_TOKENS
 from predictor import Predictor
 from serving.formats import has_gpu as gpu_is_visible
 from storage import UserError
 from tasks import open as opener
 from tasks.open import open_model
-from tests import programs, stages
+from tests import programs, shared, small_model, stages
 from tests.serving import tasks
+from tests.test_predictor_program import Model
+from training import checkpoint_files
 
 
 @pytest.fixture(name="pairs", scope="module")
@@ -201,28 +204,10 @@ def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
 # --- Calls, with stand-ins for models --------------------------------------
 
 
-class _Model:
-  """A model that answers with the number of the call, and with the texts."""
-
-  word_lists = frozenset()
-
-  def __init__(self, *optional, **inputs):
-    self.inputs, self.answers = inputs, self
-    self.optional = frozenset(optional)
-    self.sizes, self.warm_ups = [], 0  # `sizes`: number of texts in each call
-
-  def __call__(self, examples):
-    self.sizes.append(len(examples))
-    return [{"call": len(self.sizes), "texts": [*e.values()]} for e in examples]
-
-  def warm_up(self):
-    self.warm_ups += 1
-
-
 @pytest.fixture(name="opened")
 def _opened(monkeypatch):
   """Replaces the functions that open a model, and records the calls."""
-  opened, model = stages.Events(), _Model(text=0)
+  opened, model = stages.Events(), Model(text=0)
   monkeypatch.setattr(opener, "open_model", opened.stage("folder", model))
   monkeypatch.setattr(opener, "load_answers", opened.stage("files", "answers"))
   monkeypatch.setattr(opener.remote, "text_model", opened.stage("url", model))
@@ -276,3 +261,39 @@ def test_an_empty_list_has_no_answer_and_a_call_needs_texts(opened, name):
   for wrong in ({}, {"texts": None}, {"texts": [], "text": []}, {"text": None}):
     with pytest.raises(ValueError, match=r"text"):
       predict(**wrong)
+
+
+# --- Folders of trainings, with and without run.json -------------------------
+
+
+@pytest.fixture(name="restored")
+def _restored(monkeypatch):
+  """Returns `restore`, with a session.restore that returns its arguments."""
+  monkeypatch.setattr("runs.session.restore", lambda *given: given)
+  return opener.restore
+
+
+def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
+  tmp_path, restored
+):
+  small_model.write(tmp_path, SPECIAL_TOKENS, max_position_embeddings=7)
+  prefix, folder = shared.touch_checkpoint(tmp_path, "x"), str(tmp_path)
+  _, path, entry, build, changes = restored(folder, layers="-2")
+  assert (path, changes["layers"]) == (folder, "-2")
+  assert build.keywords == {"of_tokens": False}
+  assert changes["init_checkpoint"] == prefix
+  flags = entry["flags"]
+  assert (flags["layers"], flags["pooling"]) == ("-1", "mean")
+  assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
+
+
+def test_the_last_entry_of_run_json_decides_how_a_folder_is_restored(
+  tmp_path, restored
+):
+  for program, length in (("run_squad", 8), ("run_ner", 9)):
+    entry = {"program": program, "flags": {"max_seq_length": length}}
+    checkpoint_files.append_run(str(tmp_path), entry)
+  _, _, entry, build, changes = restored(str(tmp_path), lstm_units=3)
+  assert entry == {"program": "run_ner", "flags": {"max_seq_length": 9}}
+  assert build.__module__ == "tasks.ner.task"
+  assert changes == {"lstm_units": 3}

@@ -20,8 +20,13 @@ class Model:
     self.inputs, self.answers = inputs, self
     self.optional = frozenset(["text_pair"]) & frozenset(inputs)
     self.word_lists = frozenset()
+    self.sizes, self.warm_ups = [], 0  # `sizes`: number of texts in each call
+
+  def warm_up(self):
+    self.warm_ups += 1
 
   def __call__(self, examples):
+    self.sizes.append(len(examples))
     return [
       {"texts": [e[n] for n in sorted(e)], "size": len(examples)}
       for e in examples

@@ -3,13 +3,12 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
 
-from tests import programs
+from tests import programs, shared
 
 TEXT = (programs.ROOT / "README.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^    (\S.*)", TEXT.replace("\\\n", " "), re.MULTILINE)
@@ -23,23 +22,17 @@ COMMANDS = [
 [CODE] = re.findall(r"^    import bert\n(?:    .*\n|\n)*", TEXT, re.MULTILINE)
 
 
-@pytest.fixture(name="folder")
-def _folder(tmp_path):
-  """Makes a folder with links to the checkout's code, to run commands in."""
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
+def test_the_commands_of_readme_run_in_their_order(tmp_path, request):
+  # A folder with links to the checkout's code.
   for path in programs.ROOT.iterdir():
     if path.suffix == ".py" or any(path.glob("*.py")):
       (tmp_path / path.name).symlink_to(path)
-  return tmp_path
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("curl"), reason="needs curl")
-def test_the_commands_of_readme_run_in_their_order(folder, request):
-  with socket.create_server(("127.0.0.1", 0)) as free:
-    port = str(free.getsockname()[1])
+  port = str(shared.free_port())
   python = os.path.dirname(sys.executable)
   environment = os.environ | {"PATH": f"{python}:{os.environ['PATH']}"}
-  options = {"shell": True, "cwd": folder, "env": environment, "text": True}
+  options = {"shell": True, "cwd": tmp_path, "env": environment, "text": True}
   # `exec` replaces the shell, so that signals reach the server.
   changes = {
     "--output_dir=model": (
@@ -70,5 +63,5 @@ def test_the_commands_of_readme_run_in_their_order(folder, request):
   assert '"label"' in outputs[-2]  # of predictor.py
   assert "predictions" in outputs[-1]  # of curl
   code = re.sub("^    ", "", CODE, flags=re.MULTILINE)
-  done = programs.python(["-c", code], cwd=folder)
+  done = programs.python(["-c", code], cwd=tmp_path)
   assert done.returncode == 0, done.stderr

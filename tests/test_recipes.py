@@ -42,28 +42,23 @@ def test_the_readme_has_the_table_of_all_headers():
 # --- TriviaQA in the format of SQuAD ----------------------------------------
 
 
-def _release(folder, **documents):
-  """Writes a question about documents, in TriviaQA's format; returns paths."""
-  answer = {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]}
-  question = {"QuestionId": "tc_1", "Question": "Who?", "Answer": answer}
-  question["EntityPages"] = [
-    {"Filename": f"{name}.txt", "Title": name} for name in documents
-  ]
-  for name, text in documents.items():
-    (folder / f"{name}.txt").write_text(text)
-  (folder / "questions.json").write_text(json.dumps({"Data": [question]}))
-  return str(folder / "questions.json"), str(folder), str(folder / "out.json")
-
-
 def test_triviaqa_answers_are_searched_in_the_first_400_words(tmp_path):
   # A document's first answer counts. "Millstones" has none, because answers are
   # whole words. In `late`, the answer is word 401.
   mill = "Millstones lay there.  ADA STONE\nbuilt it; Stone died."
   last, late = "word " * 399 + "Stone", "word " * 400 + "Stone"
   documents = {"Mill": mill, "Last": last, "Late": late, "Other": "Nobody."}
-  paths = _release(tmp_path, **documents)
-  assert triviaqa.convert(*paths) == 2
-  first, last = read_examples([paths[-1]], is_training=True)
+  answer = {"Value": "Ada Stone", "Aliases": ["A. Stone", "Stone", ""]}
+  question = {"QuestionId": "tc_1", "Question": "Who?", "Answer": answer}
+  question["EntityPages"] = [
+    {"Filename": f"{name}.txt", "Title": name} for name in documents
+  ]
+  for name, text in documents.items():
+    (tmp_path / f"{name}.txt").write_text(text)
+  (tmp_path / "questions.json").write_text(json.dumps({"Data": [question]}))
+  questions, output = (f"{tmp_path}/{n}.json" for n in ("questions", "out"))
+  assert triviaqa.convert(questions, str(tmp_path), output) == 2
+  first, last = read_examples([output], is_training=True)
   assert (first.qas_id, first.answer.text) == ("tc_1--Mill.txt", "ADA STONE")
   assert (first.answer.start, first.answer.end) == (3, 4)
   assert (last.answer.text, len(last.doc_tokens)) == ("Stone", 400)

@@ -13,8 +13,7 @@ from tests.training import toy
 
 NEUTRAL = ("the", "a", "film", "plot", "cast", "was", "is", "very", "quite")
 GOOD, BAD = ("good", "fine"), ("bad", "dull")
-WORDS = (*NEUTRAL, *GOOD, *BAD)
-VOCABULARY = [*SPECIAL_TOKENS, *WORDS]
+VOCABULARY = [*SPECIAL_TOKENS, *NEUTRAL, *GOOD, *BAD]
 EVERYTHING = dict.fromkeys(
   ("do_train", "do_eval", "do_predict", "do_export"), True
 )
@@ -42,12 +41,6 @@ def _sentences(number, seed):
 def _probabilities(folder):
   """Returns the probabilities in test_results.tsv, [N, L]."""
   return np.array(programs.table(folder / "test_results.tsv"), float)
-
-
-def _answers(texts, folder, **flags):
-  """Returns a Predictor's probabilities for texts, [N, L]."""
-  answers = Predictor(folder, **flags)(texts)
-  return np.array([answer["probabilities"] for answer in answers])
 
 
 def _write(path, *rows):
@@ -127,30 +120,20 @@ def test_the_three_files_of_predictions_agree(trained):
   assert [str(i) for i in _probabilities(output).argmax(axis=1)] == result
 
 
-@pytest.fixture(scope="module", name="several")
-def _several(given, tmp_path_factory):
-  """Trains with --multi_label; returns the data and the output folder."""
-  data = tmp_path_factory.mktemp("labels")
+def test_texts_with_several_labels_are_learned_and_predicted(given, tmp_path):
+  data, output = tmp_path / "data", tmp_path / "output"
   for name, number in (("train", 160), ("dev", 30)):
     rows = [
       (text, "praise|film" if praise else "")
       for text, praise in _sentences(number, name)
     ]
     _write(data / f"{name}.tsv", ("text", "label"), *rows)
-  texts = [(text,) for text, _ in _sentences(9, "test")]
-  _write(data / "test.tsv", ("text",), *texts)
+  texts = [text for text, _ in _sentences(9, "test")]
+  _write(data / "test.tsv", ("text",), *((text,) for text in texts))
   flags = given | {"task_name": "tsv", "data_dir": data, "multi_label": True}
   flags |= {"class_weights": "balanced", "keep_best": True, "eval_steps": 50}
   flags |= {"do_train": True, "do_predict": True}
-  output, log = shared.trained(
-    tmp_path_factory, "run_classifier", "several", **flags
-  )
-  assert "class weights: film " in log
-  return data, output
-
-
-def test_texts_with_several_labels_are_learned_and_predicted(several):
-  data, output = several
+  assert "class weights: film " in _run(**flags, output_dir=output)
   results = programs.results(output)
   names = "loss macro_f1 macro_f1_at_0.5 micro_f1 micro_f1_at_0.5".split()
   names = {f"eval_{name}" for name in names}
@@ -168,7 +151,6 @@ def test_texts_with_several_labels_are_learned_and_predicted(several):
     pairs = zip(names, probs, thresholds, strict=True)
     expected = [name for name, p, t in pairs if float(p) >= float(t)]
     assert prediction == "|".join(expected)
-  texts = [row[0] for row in programs.table(data / "test.tsv")[1:]]
   answers = Predictor(output)(texts)
   assert ["|".join(a["predicted"]) for a in answers] == [r[1] for r in rows]
   written = np.array([row[2:] for row in rows], float)
@@ -197,8 +179,24 @@ def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
   flags |= {"export_format": "tflite", "export_dir": output / "tflite"}
   _run(**flags, do_export=True)
   for folder in (output, output / "export", output / "tflite"):
-    result = _answers(texts, folder)
+    result = [answer["probabilities"] for answer in Predictor(folder)(texts)]
     np.testing.assert_allclose(result, _probabilities(output), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_model_has_the_same_scores_on_two_devices_as_on_one_device(
+  sst, tmp_path
+):
+  flags = sst | {"output_dir": tmp_path, "do_eval": True, "eval_batch_size": 4}
+  flags["num_train_epochs"] = 0.1
+  train = {"distribution_strategy": "mirrored", "do_train": True}
+  scores = []
+  for devices, more in ((2, train), (1, {})):
+    log = _run(**flags, **more, num_cpu_devices=devices)
+    assert f": {devices} replica(s)" in log
+    scores.append(programs.results(tmp_path))
+  # 19 rows are an odd number: two devices get different numbers of rows.
+  assert scores[1] == pytest.approx(scores[0], abs=1e-4)
 
 
 @pytest.mark.slow

@@ -26,15 +26,6 @@ def _questions(**more):
   ]
 
 
-def _one_by_one():
-  """Yields a paragraph of one sentence for each question."""
-  sentences = CONTEXT.replace(". ", ".|").split("|")
-  for sentence, question in zip(sentences, _questions(), strict=True):
-    [answer] = question["answers"]
-    answer["answer_start"] = sentence.index(answer["text"])
-    yield {"context": sentence, "qas": [question]}
-
-
 @pytest.fixture(scope="module", name="given")
 def _given(tmp_path_factory):
   """Writes files of SQuAD 1.1 and 2.0 and a model; returns flags."""
@@ -42,8 +33,14 @@ def _given(tmp_path_factory):
   none = {"id": "q-none", "question": "What kite has Ann ?", "answers": []}
   none["is_impossible"] = True
   questions = [*_questions(is_impossible=False), none]
+  sentences = []  # a paragraph of one sentence for each question
+  texts = CONTEXT.replace(". ", ".|").split("|")
+  for text, question in zip(texts, _questions(), strict=True):
+    [answer] = question["answers"]
+    answer["answer_start"] = text.index(answer["text"])
+    sentences.append({"context": text, "qas": [question]})
   for name, paragraphs in (
-    ("v1", list(_one_by_one())),
+    ("v1", sentences),
     ("v2", [{"context": CONTEXT, "qas": questions}]),
   ):
     data = {"data": [{"title": "t", "paragraphs": paragraphs}]}

@@ -17,8 +17,6 @@ from tests.serving import tasks
 from tests.serving.server import client
 from tests.serving.server.stand_in import Client, wait_until
 
-SERVE = str(programs.ROOT / "serve.py")
-
 
 def test_two_models_with_the_same_name_are_refused(tmp_path):
   for name in ("a/1", "b/a/1"):
@@ -36,7 +34,7 @@ def test_an_address_in_use_is_reported(tmp_path):
 
 
 def _check_mistake(flags, message):
-  done = programs.python([SERVE, *flags.split()])
+  done = programs.python(["serve.py", *flags.split()])
   assert done.returncode == 1
   [line] = done.stderr.splitlines()
   assert message in line

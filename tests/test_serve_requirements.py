@@ -33,8 +33,8 @@ def test_each_requirement_of_the_server_is_also_in_requirements_txt():
   assert set(_requirements(FILE)) < set(every)
 
 
-@pytest.fixture(scope="module", name="packages")
-def packages_fixture(tmp_path_factory):
+@pytest.fixture(scope="module", name="environment")
+def environment_fixture(tmp_path_factory):
   """Makes a folder of links to the packages that the file asks for."""
   folder = tmp_path_factory.mktemp("packages")
   names, seen = _requirements(FILE), set()
@@ -53,32 +53,26 @@ def packages_fixture(tmp_path_factory):
       if path.exists() and not (folder / top).exists():
         os.symlink(path, folder / top)
   assert not {"tensorflow", "keras", "scipy", "h5py"} & seen
-  return folder
+  return {"PYTHONPATH": str(folder), "PATH": os.environ["PATH"]}
 
 
 # -S leaves out the packages of this environment.
 PYTHON = [sys.executable, "-S"]
 
 
-def _environment(packages):
-  return {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
-
-
-def test_the_predictor_answers_without_tensorflow(packages, folders):
+def test_the_predictor_answers_without_tensorflow(environment, folders):
   folder = folders["tagging"]
   answer = subprocess.check_output(
     [*PYTHON, "predictor.py", f"--model={folder}", f"--tokens={TEXT}"],
     cwd=programs.ROOT,
-    env=_environment(packages),
+    env=environment,
   )
   assert [json.loads(answer)] == Predictor(folder, "litert")([TEXT])
 
 
-def test_the_server_answers_and_shows_its_page(packages, folders):
+def test_the_server_answers_and_shows_its_page(environment, folders):
   folder = folders["tagging"]
-  process, port = client.start(
-    folder, python=PYTHON, env=_environment(packages)
-  )
+  process, port = client.start(folder, python=PYTHON, env=environment)
   server = Client(port)
   _, answer = server.ask({"instances": [TEXT]}, client.PATH)
   assert answer["predictions"] == Predictor(folder, "litert")([TEXT])

@@ -1,6 +1,11 @@
 """split_sentences.py turns prose, articles and books into documents."""
 
-from tests import programs
+import re
+from random import Random
+
+import pytest
+
+from tests import programs, shared
 
 
 def _split(path, **flags):
@@ -71,3 +76,51 @@ def test_a_book_becomes_a_document_of_its_prose(tmp_path):
   log, text = _split(tmp_path / "book", source="books")
   assert text == '"Who?" he said; and left.\n\n'
   assert "1 dropped paragraphs" in log
+
+
+# Parts of sentences for random documents. Each language has lists of subjects,
+# predicates and end marks, and the string between two parts.
+PROSE = {
+  "hindi": (
+    ["राम", "मेरी बहन", "बूढ़ा किसान", "पड़ोसी का लड़का", "डॉ. शर्मा"],
+    ["कल बाज़ार से आम लाया", "नदी के किनारे बैठा रहा", "आज देर तक सोता रहा",
+     "हमारे घर चाय पीने आया", "बारिश में भीग गया", "पुरानी किताब पढ़ता है"],
+    ["।", "!", "?", " ।"], " ",
+  ),
+  "japanese": (
+    ["母は", "隣の犬が", "駅前の店は", "山田さんは", "古い時計が"],
+    ["朝から庭で歌っていた", "雨の中を走って行った", "静かな町で暮らしている",
+     "三時に止まってしまった", "また来ると言っていた", "白い花を買って帰った"],
+    ["。", "！", "？", "。」"], "",
+  ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", ["hindi", shared.slow("japanese")])
+def test_half_of_the_pairs_are_next_sentences(language, tmp_path):
+  """Eight documents have no line breaks between their 300 sentences."""
+  subjects, predicates, marks, joint = PROSE[language]
+  rng = Random(language)
+  for number in range(8):
+    sentences = (
+      rng.choice(subjects) + joint + rng.choice(predicates) + rng.choice(marks)
+      for _ in range(300)
+    )
+    (tmp_path / f"{number}.txt").write_text(joint.join(sentences), "utf-8")
+  log, text = _split(tmp_path / "*.txt")
+  assert "WARNING" not in log
+  # A blank line follows each document.
+  assert len(text.split("\n")) == 8 * 300 + 8 + 1
+  flags = {"do_lower_case": False, "input_file": tmp_path / "out/text"}
+  vocabulary = tmp_path / "vocab"
+  programs.run(
+    "build_vocab", output_file=vocabulary, max_alphabet=8000, **flags
+  )
+  flags |= {"vocab_file": vocabulary, "output_file": tmp_path / "records"}
+  log = programs.run("create_pretraining_data", **flags, dupe_factor=5)
+  assert "WARNING" not in log
+  pattern = "([0-9,]+) instances, ([0-9,]+) random next sentences"
+  [*_, counts] = re.findall(pattern, log)
+  instances, random = (int(number.replace(",", "")) for number in counts)
+  assert instances > 500
+  assert 0.45 < random / instances < 0.55

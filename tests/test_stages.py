@@ -13,7 +13,7 @@ from runs import model_files
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining import task as pretraining
 from tests import programs, shared, small_model, stages
-from tests.runs.test_contradictions import raises
+from tests.runs.test_checks import raises
 from tests.training import toy
 from training import checkpoint_files, report, run_folder
 
@@ -142,23 +142,23 @@ def _classifier(tmp_path):
 
 @pytest.mark.parametrize("has_dev", [True, False])
 @pytest.mark.parametrize(
-  ("do_train", "ensemble", "is_known", "fits"),
+  ("do_train", "ensemble", "file", "fits"),
   [
-    (True, 1, False, True),
-    (True, 1, True, True),
-    (False, 1, False, False),
-    (False, 2, False, True),
-    (False, 2, True, False),
+    (True, 1, None, True),
+    (True, 1, "thresholds_ensemble.tsv", True),
+    (False, 1, "thresholds.tsv", False),
+    (False, 1, None, False),  # a model without a file has thresholds of 0.5
+    (False, 2, "thresholds.tsv", True),  # thresholds of one model
+    (False, 2, "thresholds_ensemble.tsv", False),
   ],
 )
 def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
-  tmp_path, classifier, log, has_dev, do_train, ensemble, is_known, fits
+  tmp_path, classifier, log, has_dev, do_train, ensemble, file, fits
 ):
   if not has_dev:
     (tmp_path / "data/dev.tsv").unlink()
-  if is_known:
-    path = tmp_path / "out/thresholds_ensemble.tsv"
-    path.write_text("b\t0.25\na\t0.75\n")
+  if file:
+    (tmp_path / "out" / file).write_text("b\t0.25\na\t0.75\n")
   flags = {"do_train": do_train, "ensemble": ensemble, "do_predict": True}
   settings = classifier.replace(**flags, multi_label=True)
   task = stages.task_of("run_classifier", settings)
@@ -168,26 +168,29 @@ def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
 
 
 @pytest.mark.parametrize(
-  ("do_train", "in_output", "is_checked"),
+  ("do_train", "in_output", "task", "column", "is_refused"),
   [
-    (True, True, True),
-    (True, False, False),  # a training may begin with another task's model
-    (False, True, True),
-    (False, False, True),
+    (True, True, "TSV", None, True),
+    (True, False, "TSV", None, False),  # the start of another task's training
+    (False, True, "TSV", None, True),
+    (False, False, "TSV", None, True),
+    (False, True, "TSV", "c", False),
+    (False, True, "MRPC", None, False),
   ],
 )
 def test_a_model_trained_with_pairs_reads_no_single_texts(
-  tmp_path, monkeypatch, classifier, do_train, in_output, is_checked
-):
+  tmp_path, monkeypatch, classifier,
+  do_train, in_output, task, column, is_refused,
+):  # fmt: skip
   folder = tmp_path / ("out" if in_output else "start")
-  flags = {"task_name": "tsv", "text_b_column": "b"}
+  flags = {"task_name": task, "text_b_column": "b"}
   checkpoint_files.append_run(str(folder), {"flags": flags})
   shared.touch_checkpoint(folder, "x")
   module = stages.program("run_classifier")
   monkeypatch.setattr(module.checks, "check_fine_tuning", lambda *_, **__: 0)
-  flags = {"do_train": do_train, "do_eval": True}
+  flags = {"do_train": do_train, "do_eval": True, "text_b_column": column}
   flags["init_checkpoint"] = str(tmp_path / "start")
-  with raises("--text_b_column=" if is_checked else None):
+  with raises("was trained with --text_b_column=b" if is_refused else None):
     module.check_flags(classifier.replace(**flags))
 
 

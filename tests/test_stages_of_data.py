@@ -19,11 +19,6 @@ from tests import programs, small_model, stages
 from training import checkpoint
 
 
-@pytest.fixture(name="events")
-def _events():
-  return stages.Events()
-
-
 @pytest.fixture(name="files")
 def _files(tmp_path):
   """Writes a text and a model's files; returns the model's flags."""
@@ -38,8 +33,9 @@ def _files(tmp_path):
 @pytest.mark.parametrize("do_export", [False, True])
 @pytest.mark.parametrize("reads", [False, True])
 def test_features_are_exported_and_extracted(
-  tmp_path, monkeypatch, events, files, flag, do_export, reads
+  tmp_path, monkeypatch, files, flag, do_export, reads
 ):
+  events = stages.Events()
   device = SimpleNamespace(scope=events.stage("scope", stages.nullcontext()))
   served = SimpleNamespace(model="served")
   # `events` keeps the first `last` arguments of a call; None means all.
@@ -111,8 +107,9 @@ WRITERS = [
 @pytest.mark.parametrize(("flags", "call"), WRITERS)
 @pytest.mark.parametrize("deduplicate", [False, True])
 def test_each_writer_of_records_and_the_preview_receive_the_flags(
-  tmp_path, monkeypatch, events, files, flags, call, deduplicate
+  tmp_path, monkeypatch, files, flags, call, deduplicate
 ):
+  events = stages.Events()
   beam = SimpleNamespace(outputs=lambda output: [])
   monkeypatch.setitem(sys.modules, "data.pretraining.beam", beam)
   monkeypatch.setattr("data.pretraining.beam", beam, raising=False)
@@ -172,8 +169,9 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("source", "flags", "target", "head"), CONVERSIONS)
 def test_flags_choose_the_format_and_the_head_of_a_conversion(
-  tmp_path, monkeypatch, events, source, flags, target, head
+  tmp_path, monkeypatch, source, flags, target, head
 ):
+  events = stages.Events()
   names = ("output_weights", "output_bias", "bert/x")
   bert = CanonicalModel("in", {name: [0] for name in names})
   bert.labels, bert.head = ("O", "B-X"), "tagging"

@@ -47,18 +47,6 @@ OTHERS = {
 }
 
 
-def _start(program, *arguments):
-  """Runs a program, which must start fast; returns the finished process."""
-  argv = [str(ROOT / f"{program}.py"), *arguments]
-  before = sum(os.times()[2:4])
-  done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
-  seconds = sum(os.times()[2:4]) - before
-  assert done.stdout.endswith("False\n"), done.stdout
-  assert "Traceback" not in done.stderr
-  assert seconds < LIMIT, f"{program} took {seconds:.2f} s"
-  return done
-
-
 def _describe(flag):
   """Returns name, type, default and range of a flag, as in flags.tsv."""
   parser = flag.parser
@@ -69,10 +57,6 @@ def _describe(flag):
   required = any("must have a value" in v.message for v in flag.validators)
   default = "required" if required else json.dumps(flag.default)
   return flag.name, flag.flag_type(), default, limits
-
-
-def _flags(program):
-  return {_describe(flag) for flag in programs.flags(program)}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -95,9 +79,14 @@ def _table(program):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_help_and_the_table_list_all_flags(program):
-  done = _start(program, "--help")
-  assert done.returncode == 0
-  assert _flags(program) == _table(program), (
+  argv = [str(ROOT / f"{program}.py"), "--help"]
+  before = sum(os.times()[2:4])
+  done = programs.python(["-c", f"import sys; sys.argv = {argv!r}\n{START}"])
+  seconds = sum(os.times()[2:4]) - before
+  assert seconds < LIMIT, f"{program} took {seconds:.2f} s"
+  assert done.stdout.endswith("False\n"), done.stdout
+  assert (done.returncode, done.stderr) == (0, "")
+  assert {*map(_describe, programs.flags(program))} == _table(program), (
     "correct the table: python -m tests.test_start_up > tests/flags.tsv"
   )
   groups = ["Most commands:", "Others of the original:", "Beyond the original:"]
@@ -148,14 +137,10 @@ def test_the_flag_version_needs_no_required_flag(program):
   assert versions["bert"] in heading
 
 
-def _print_table():
+if __name__ == "__main__":  # print the table
   programs_of_flags = defaultdict(list)
   for program in PROGRAMS:
-    for flag in _flags(program):
+    for flag in map(_describe, programs.flags(program)):
       programs_of_flags[flag].append(program)
   for flag, names in sorted(programs_of_flags.items()):
     print(*flag, " ".join(names), sep="\t")
-
-
-if __name__ == "__main__":
-  _print_table()

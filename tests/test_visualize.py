@@ -3,12 +3,14 @@
 import contextlib
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
 from data import labels
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
+from serving import visualization
 from tests import programs, small_model, stages
 from tests.serving.server import browser
 from training import checkpoint
@@ -42,13 +44,9 @@ def _html(folder):
   return path
 
 
-def _data(html):
-  text = html.read_text(encoding="utf-8")
-  return json.loads(text.split('json">')[1].split("</script>")[0])
-
-
 def test_the_program_writes_a_page(html):
-  data = _data(html)
+  text = html.read_text(encoding="utf-8")
+  data = json.loads(text.split('json">')[1].split("</script>")[0])
   assert data["facts"]["task"] == "pretraining"
   assert data["answer"]["is_next"] in (True, False)
   tokens = ["[CLS]", "a", "##x", "[MASK]", "<", "/", "script", ">"]
@@ -164,3 +162,44 @@ def test_the_matrix_labels_every_second_token_of_a_long_text(tmp_path):
     page.run("labeled.length = 0, showToken(7)")
     # A chosen token always has a label, and hides labels that would overlap.
     assert page.run("labeled.filter((i) => 5 < i && i < 9)") == [7]
+
+
+PAIR = ["text_a", "text_b"]
+CHOICES = {"text": "a", "text_pair": "b", "choices": ["c", ""]}
+
+
+@pytest.mark.parametrize(
+  ("flags", "inputs", "expected"),
+  [
+    ({"text": "a"}, ["text"], {"text": "a"}),
+    ({"text": "a"}, ["text", "text_pair"], {"text": "a"}),
+    ({"text": "a", "text_pair": "b"}, PAIR, {"text_a": "a", "text_b": "b"}),
+    ({"text": "a", "text_pair": ""}, PAIR, None),
+    ({"text": "a", "question": "b"}, ["text"], None),
+    ({"question": "q"}, ["question", "context"], None),
+    (
+      CHOICES,
+      ["sent1", "sent2", "choices"],
+      {"sent1": "a", "sent2": "b", "choices": ["c", ""]},
+    ),
+  ],
+)
+def test_visualize_gives_each_text_the_name_of_a_model_input(
+  flags, inputs, expected, monkeypatch
+):
+  optional = frozenset(["text_pair"]) & {*inputs}
+  answers = SimpleNamespace(inputs=dict.fromkeys(inputs, 0), optional=optional)
+  served = SimpleNamespace(answers=answers)
+  args = programs.arguments("visualize", model="m", **flags)
+  visualize = stages.program("visualize")
+  monkeypatch.setattr(visualize, "_restore", lambda _: served)
+
+  def encode(_, texts):  # the end of this test
+    raise KeyError(texts)
+
+  monkeypatch.setattr(visualization, "encode", encode)
+  message = "" if expected else "the model in m takes "
+  error = KeyError if expected else ValueError
+  with pytest.raises(error, match=message) as raised:
+    visualize.main(args)
+  assert not expected or raised.value.args == (expected,)

@@ -2,14 +2,13 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +21,7 @@ from tests.training import toy
 from training import checkpoint_files, report
 
 STEPS = 20
+_document = partial(shared.block, "several_machines.md")
 
 
 @pytest.fixture(scope="module", name="given")
@@ -58,18 +58,6 @@ def _environments():
   return [{"TF_CONFIG": json.dumps(config)} for config in configs]
 
 
-def _workers(flags):
-  flags = flags | {"distribution_strategy": "multi_worker_mirrored"}
-  return [start("run_pretraining", each, **flags) for each in _environments()]
-
-
-def _document(name):
-  """Returns the script between two marks of docs/several_machines.md."""
-  text = (ROOT / "docs/several_machines.md").read_text()
-  matches = re.search(rf"<!-- {name}: begin -->\n(.*?)<!-- ", text, re.S)
-  return textwrap.dedent(matches[1])
-
-
 def _losses(folder):
   lines = report.read_metrics(str(folder))
   return [line["loss"] for line in lines if "gradient_norm" in line]
@@ -86,7 +74,11 @@ def test_two_workers_train_like_one(given, tmp_path):
   vocab.save(words, tmp_path / "vocab.txt")
   export = {"do_export": True, "export_dir": tmp_path / "export"}
   export |= {"vocab_file": tmp_path / "vocab.txt"}
-  workers = _workers(given | export | {"output_dir": tmp_path / "two"})
+  flags = given | export | {"output_dir": tmp_path / "two"}
+  flags |= {"distribution_strategy": "multi_worker_mirrored"}
+  workers = [
+    start("run_pretraining", each, **flags) for each in _environments()
+  ]
   logs = [worker.communicate()[1] for worker in workers]
   for worker, log in zip(workers, logs, strict=True):
     assert worker.returncode == 0, log
@@ -161,7 +153,10 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
 def test_the_script_for_slurm_starts_every_worker(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
-  script, nodes = _document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"}
+  script, nodes = (
+    _document("slurm"),
+    {"SLURM_JOB_NODELIST": "n[1-3]"},
+  )
   lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])

@@ -110,12 +110,6 @@ def test_values_out_of_range_or_of_a_wrong_type_are_refused(argument, message):
     _parse("--folder=x", argument)
 
 
-def test_an_error_names_a_missing_flag_that_the_command_needs():
-  assert _parse("--folder=x").needed("folder") == "x"
-  with pytest.raises(ValueError, match="this command needs --texts"):
-    _parse("--folder=x").needed("texts")
-
-
 # --- Files that flags name ---------------------------------------------------
 
 

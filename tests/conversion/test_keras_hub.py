@@ -84,13 +84,6 @@ def test_the_layer_names_of_keras_2_are_read(tmp_path):
   assert keras_hub._read_arrays(path).keys() == names
 
 
-def _edit(preset, change):
-  path = preset / "config.json"
-  described = json.loads(path.read_text())
-  change(described)
-  path.write_text(json.dumps(described))
-
-
 @pytest.mark.parametrize(
   ("change", "message"),
   [
@@ -102,7 +95,10 @@ def _edit(preset, change):
 def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
   preset, change, message
 ):
-  _edit(preset, change)
+  path = preset / "config.json"
+  described = json.loads(path.read_text())
+  change(described)
+  path.write_text(json.dumps(described))
   with pytest.raises(ValueError, match=message):
     keras_hub.read(str(preset))
 

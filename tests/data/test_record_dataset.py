@@ -27,18 +27,6 @@ def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
   return RecordDataset(lengths, path, schema, multiple)
 
 
-def _outputs(recorded, batch_size):
-  """Returns the outputs of a stand-in model that sums the ids of each row."""
-  parts = [
-    batch | {"sums": tf.reduce_sum(batch["input_ids"], axis=1)}
-    for batch in recorded.eval_batches(batch_size)
-  ]
-  names = "sums", "position", "label_ids"
-  return recorded.in_order(
-    {name: np.concatenate([part[name] for part in parts]) for name in names}
-  )
-
-
 @pytest.mark.parametrize(
   ("batch_size", "multiple", "spare"),
   [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
@@ -47,7 +35,15 @@ def test_outputs_are_in_the_order_of_the_records(
   tmp_path, batch_size, multiple, spare
 ):
   recorded = _recorded(tmp_path, multiple, spare=spare)
-  result = _outputs(recorded, batch_size)
+  # A stand-in for a model sums the ids of each row.
+  parts = [
+    batch | {"sums": tf.reduce_sum(batch["input_ids"], axis=1)}
+    for batch in recorded.eval_batches(batch_size)
+  ]
+  names = "sums", "position", "label_ids"
+  result = recorded.in_order(
+    {name: np.concatenate([part[name] for part in parts]) for name in names}
+  )
   expected = [(i + 1) * length for i, length in enumerate(LENGTHS)]
   np.testing.assert_array_equal(result["sums"], expected)
   np.testing.assert_array_equal(result["label_ids"], range(len(LENGTHS)))

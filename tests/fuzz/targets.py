@@ -123,10 +123,6 @@ def _records(path):
   record_scan.check_record(path, head.record or {}, SCHEMA, limits)
 
 
-def _corruption(path):
-  record_scan.first_corrupt([path], SCHEMA)
-
-
 def _checkpoint(path):
   shapes = checkpoint_files.shapes(path.removesuffix(".index"))
   reader = checkpoint.open_reader(path)
@@ -176,7 +172,9 @@ TARGETS = {
   "text_lines": Target("texts", _text_lines),
   "labels": Target("labels.txt", _of_folder(labels.load)),
   "records": Target("examples.tfrecord", _records),
-  "corruption": Target("examples.tfrecord", _corruption),
+  "corruption": Target(
+    "examples.tfrecord", lambda path: record_scan.first_corrupt([path], SCHEMA)
+  ),
   "checkpoint": Target(
     "bert_model.ckpt.index", _checkpoint, (_DATA,), _DATA.with_name(_INDEX)
   ),

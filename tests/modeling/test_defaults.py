@@ -53,18 +53,14 @@ def _encoder(computed, batch=2):
   return dropouts
 
 
-def _of_features(config, units):
-  return models.feature_based_tagger(config, 3, "last", units)
-
-
-# Each model, its number of labels or units, and its dropouts.
+# Each model, its other arguments, and its dropouts.
 MODELS = [
   (models.pretrainer, [], _encoder(11)),  # ten positions and [CLS]
   (models.classifier, [3], [*_encoder(1), (0.1, (2, 12), False)]),
   (models.span_labeler, [], _encoder(10)),
   (models.tagger, [3], [*_encoder(10), (0.1, (2, 10, 12), False)]),
   (models.multiple_choice, [], [*_encoder(1, 6), (0.1, (6, 12), False)]),
-  (_of_features, [4], []),
+  (models.feature_based_tagger, [3, "last", 4], []),
 ]
 
 

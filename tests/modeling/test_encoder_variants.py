@@ -178,16 +178,12 @@ CONFIGS["with a BiLSTM"] = BILSTM
 POSITIONS = np.array([[5, 1, 5], [0, 7, 2]], np.int32)  # [B, P]
 
 
-def _padded():
-  batch = tokens()
-  batch["input_mask"][0, 6:] = 0
-  return batch
-
-
 def _with_gradients(bert, positions):
   """Returns layer count, vectors at POSITIONS, pooled vectors and gradients."""
+  batch = tokens()
+  batch["input_mask"][0, 6:] = 0
   with tf.GradientTape() as tape:
-    outputs = bert(**_padded(), positions=positions)
+    outputs = bert(**batch, positions=positions)
     sequence = outputs["sequence_output"]
     if positions is None:
       sequence = tf.gather(sequence, POSITIONS, batch_dims=1)

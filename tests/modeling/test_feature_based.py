@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from modeling import heads, losses, models
 from modeling.config import FEATURE_LAYERS
-from modeling.models import layer_outputs
 from tests.modeling import every_model
 from tests.modeling.every_model import tokens
 
@@ -23,22 +22,14 @@ UNITS, TAGS = 4, 3
 _tokens = partial(tokens, length=4)
 
 
-def _tagger(choice, layers=1):
-  config = replace(CONFIG, num_hidden_layers=layers)
-  return models.feature_based_tagger(config, TAGS, choice, UNITS)
-
-
-def _features(model):
-  """Returns the part of a tagger below the LSTM."""
-  return keras.Model(model.input, model.get_layer("bilstm").input[0])
-
-
 @pytest.fixture(name="tagger", scope="module", params=FEATURE_LAYERS)
 def _choice_and_tagger(request):
   """A choice of layers, and a tagger with more layers than needed."""
   keras.utils.set_random_seed(7)
   layers = 5 if "four" in request.param else 2
-  return request.param, _tagger(request.param, layers)
+  config = replace(CONFIG, num_hidden_layers=layers)
+  model = models.feature_based_tagger(config, TAGS, request.param, UNITS)
+  return request.param, model
 
 
 def test_features_come_from_the_chosen_layers(tagger):
@@ -53,7 +44,8 @@ def test_features_come_from_the_chosen_layers(tagger):
     "concat_last_four": lambda: np.concatenate(layers[1:], axis=2),
     "weighted_sum_all": lambda: np.mean(layers, axis=0),
   }[choice]
-  features = _features(model)(_tokens())
+  below_lstm = keras.Model(model.input, model.get_layer("bilstm").input[0])
+  features = below_lstm(_tokens())
   assert features.shape == (2, 4, 24 if choice == "concat_last_four" else 6)
   np.testing.assert_allclose(features, expected(), atol=1e-6)
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)
@@ -89,17 +81,13 @@ def test_a_choice_of_more_layers_than_the_model_has_is_refused():
   models.feature_based_tagger(four, 5, "concat_last_four")
   message = "=concat_last_four takes 4 layers, .* num_hidden_layers 3"
   with pytest.raises(ValueError, match=message):
-    models.feature_based_tagger(THREE, 5, "concat_last_four")
-
-
-# --- Chosen layers, and pooled vectors of texts ------------------------------
-
-
-THREE = replace(every_model.CONFIG, num_hidden_layers=3)
+    config = replace(four, num_hidden_layers=3)
+    models.feature_based_tagger(config, 5, "concat_last_four")
 
 
 def test_a_layer_that_the_model_lacks_is_reported():
-  THREE.check_layers([-3, 2])
-  for layer in (3, -4):
-    with pytest.raises(ValueError, match=f"no layer {layer}: the model has 3"):
-      layer_outputs(THREE, [0, layer])
+  two = every_model.CONFIG
+  two.check_layers([-2, 1])
+  for layer in (2, -3):
+    with pytest.raises(ValueError, match=f"no layer {layer}: the model has 2"):
+      models.layer_outputs(two, [0, layer])

@@ -78,18 +78,15 @@ def test_dropout_depends_on_the_seed_and_on_the_index_of_the_call():
   assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
 
 
-def _probs(logits):
-  return tf.nn.softmax(logits).numpy()
-
-
 def test_an_ensemble_returns_the_mean_of_its_members_probabilities():
   parts = [models.classifier(CONFIG, 3) for _ in range(3)]
   model = models.ensemble(parts, models.mean_probs)
   assert models.members(model) == parts
   names = [variable.path for variable in parts[0].variables]
   assert [variable.path for variable in parts[2].variables] == names
-  alone = [_probs(part(tokens())["logits"]) for part in parts]
-  together = _probs(model(tokens())["logits"])
+  *alone, together = (
+    tf.nn.softmax(one(tokens())["logits"]).numpy() for one in (*parts, model)
+  )
   np.testing.assert_allclose(together, np.mean(alone, axis=0), rtol=1e-5)
   assert np.abs(alone[0] - alone[1]).max() > 1e-3
   assert models.ensemble(parts[:1], models.mean_probs) is parts[0]

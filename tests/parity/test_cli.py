@@ -29,8 +29,8 @@ def _runs(pattern):
   return pytest.mark.parametrize("case", folders, ids=golden_files.name)
 
 
-def _flags(case, scratch):
-  """Returns a case's flags with absolute paths; unpacks compressed files."""
+def _run(program, case, scratch):
+  """Runs a program with the flags of a case; returns its output folder."""
   root = case.parents[1]
   flags = json.loads((case / "flags.json").read_text())["flags"]
   for name in set(FILE_FLAGS) & set(flags):
@@ -41,12 +41,7 @@ def _flags(case, scratch):
       unpacked.write_bytes(gzip.decompress(Path(f"{path}.gz").read_bytes()))
       path = unpacked
     flags[name] = str(path)
-  return flags
-
-
-def _run(program, case, scratch):
-  """Runs a program with the flags of a case; returns its output folder."""
-  flags = _flags(case, scratch) | {"output_dir": scratch / "output"}
+  flags["output_dir"] = scratch / "output"
   if flags.get("train_file") == "":
     del flags["train_file"]
   words = [f"--{name}={value}" for name, value in flags.items()]

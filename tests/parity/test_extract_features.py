@@ -9,21 +9,6 @@ from tests.parity import golden_files
 CASES = golden_files.larger_cases("extract_features/output_*.jsonl.gz")
 
 
-def _flags(case):
-  """Parses the flags from the name of a golden file."""
-  name = case.name.removesuffix(".jsonl.gz")
-  flags = {"max_seq_length": re.search(r"_len(\d+)", name)[1]}
-  if layers := re.search(r"_layers((_-?\d+)+)", name):
-    flags["layers"] = layers[1].strip("_").replace("_", ",")
-  if size := re.search(r"_batch(\d+)", name):
-    flags["batch_size"] = size[1]
-  if "_cased" in name:
-    flags["do_lower_case"] = False
-  if "_onehot" in name:
-    flags["use_one_hot_embeddings"] = True
-  return flags
-
-
 def _tokens(record):
   """Returns all parts of a record except the values of vectors."""
   return record["linex_index"], [
@@ -41,7 +26,17 @@ def _values(record):
 @pytest.mark.parametrize("case", CASES, ids=golden_files.name)
 def test_the_output_equals_the_originals(case, tmp_path):
   encoder = case.parent / "tiny_encoder"
-  flags = _flags(case) | {
+  name = case.name.removesuffix(".jsonl.gz")  # says the flags
+  flags = {"max_seq_length": re.search(r"_len(\d+)", name)[1]}
+  if layers := re.search(r"_layers((_-?\d+)+)", name):
+    flags["layers"] = layers[1].strip("_").replace("_", ",")
+  if size := re.search(r"_batch(\d+)", name):
+    flags["batch_size"] = size[1]
+  if "_cased" in name:
+    flags["do_lower_case"] = False
+  if "_onehot" in name:
+    flags["use_one_hot_embeddings"] = True
+  flags |= {
     "input_file": case.parent / "input.txt",
     "output_file": tmp_path / "output.jsonl",
     "vocab_file": case.parents[1] / "vocab.txt",

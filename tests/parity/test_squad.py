@@ -140,10 +140,7 @@ def test_answers_equal_the_originals(folder, tmp_path):
     if expected.exists():
       assert (tmp_path / name).read_bytes() == expected.read_bytes()
   result = json.loads((tmp_path / "nbest_predictions.json").read_text())
-  _assert_n_best(result, folder / "nbest_predictions.json.gz")
-
-
-def _assert_n_best(result, path):
+  path = folder / "nbest_predictions.json.gz"
   expected = json.loads(gzip.decompress(path.read_bytes()))
   assert list(result) == list(expected)
   for name, entries in expected.items():

@@ -84,7 +84,9 @@ def _check_training(path, monkeypatch):
   checkpoint.restore(model, str(folder / start))
   first = folder / f"{name}.step0.npz"
   if first.exists():
-    _assign(model, np.load(first))
+    arrays = np.load(first)
+    for variable_name, variable in checkpoint.variables(model).items():
+      variable.assign(arrays[variable_name])
   train_step = _train_step(model, objective, steps, warmup)
   arrays = np.load(folder / f"{batches}.batches.npz")
   batches = tf.data.Dataset.from_tensor_slices(
@@ -111,11 +113,6 @@ def _check_training(path, monkeypatch):
 
 def _type(array):
   return np.float32 if array.dtype.kind == "f" else np.int32
-
-
-def _assign(model, arrays):
-  for name, variable in checkpoint.variables(model).items():
-    variable.assign(arrays[name])
 
 
 def _originals(state):

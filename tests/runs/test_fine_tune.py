@@ -231,7 +231,15 @@ def test_the_loss_of_a_student_mixes_labels_with_its_teachers_outputs(
   student = _student(kind)
   parts = [_student(kind) for _ in range(size)]
   teacher = models.ensemble(parts, combine)
-  _restore(monkeypatch, teacher, ("old", "last entry", "build", []))
+
+  def restore(*given):
+    kind = programs.settings_of("run_classifier")
+    assert given == (kind, "old", "last entry", "build", {})
+    return ServedModel(teacher, None)
+
+  monkeypatch.setattr(fine_tune, "restore", restore)
+  runs = lambda folder: ["first", "last entry"]  # noqa: E731
+  monkeypatch.setattr(fine_tune.checkpoint_files, "read_runs", runs)
   args = _flags(
     "out", teacher="old", distill_weight=0.25, distill_temperature=3.0
   )
@@ -247,21 +255,6 @@ def test_the_loss_of_a_student_mixes_labels_with_its_teachers_outputs(
   [value] = result.losses(outputs, batch).values()
   np.testing.assert_allclose(value, 0.75 * hard + 0.25 * soft, rtol=1e-5)
   assert np.abs(soft - hard).max() > 0.01
-
-
-def _restore(monkeypatch, model, given):
-  """Makes `restore` check its arguments and return `model` as the teacher."""
-
-  def restore(kind, folder, entry, build, changes):
-    assert kind is programs.settings_of("run_classifier")
-    assert (folder, entry, build, [*changes]) == given
-    return ServedModel(model, None)
-
-  monkeypatch.setattr(fine_tune, "restore", restore)
-  entries = ["first", "last entry"]
-  monkeypatch.setattr(
-    fine_tune.checkpoint_files, "read_runs", lambda _: entries
-  )
 
 
 def test_a_frozen_layer_keeps_its_values_and_has_no_slots(tmp_path):

@@ -257,9 +257,11 @@ def test_dropout_and_data_use_the_seed_that_the_run_saved(
 # --- Stages of a training and of an export, in order -------------------------
 
 
-@pytest.fixture(name="events")
-def _events(monkeypatch):
-  """Replaces the parts of a training by stand-ins, which record calls."""
+@pytest.mark.parametrize("newest", [None, "out/model.ckpt-5"])
+@pytest.mark.parametrize("is_chief", [False, True])
+def test_a_training_loads_its_checkpoint_before_the_loop_begins(
+  tmp_path, monkeypatch, newest, is_chief
+):
   events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
   step = SimpleNamespace(examples=zero, average=None)
@@ -274,14 +276,6 @@ def _events(monkeypatch):
   ):
     events.replace(monkeypatch, owner, name, first=first)
   monkeypatch.setattr(loop, "Training", lambda *given, **_: iter([given[4]()]))
-  return events
-
-
-@pytest.mark.parametrize("newest", [None, "out/model.ckpt-5"])
-@pytest.mark.parametrize("is_chief", [False, True])
-def test_a_training_loads_its_checkpoint_before_the_loop_begins(
-  tmp_path, monkeypatch, events, newest, is_chief
-):
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: newest)
   args = _flags(tmp_path, init_checkpoint="start")
   training = session.Run(args, toy.config())

@@ -12,7 +12,6 @@ from training import checkpoint_files
 
 LOWER = [*vocab.SPECIAL_TOKENS, "a", "film"]
 CASED = [*vocab.SPECIAL_TOKENS, "A", "Film"]
-SIZE = len(LOWER)
 KIND = programs.settings_of("run_pretraining")
 
 
@@ -38,7 +37,7 @@ def _entry(folders, **more):
 
 def _find(folders, more=0):
   run = str(folders[0])
-  file = trained_model.find_vocabulary(run, _entry(folders), SIZE + more)
+  file = trained_model.find_vocabulary(run, _entry(folders), len(LOWER) + more)
   return file and file.removeprefix(f"{folders[0].parent}/")
 
 
@@ -92,6 +91,10 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
     changes = {"do_lower_case": not is_lower}
     args = model_files.from_record(KIND, str(folders[0]), entry, changes)
     assert args.do_lower_case is not is_lower
+    checkpoint_files.append_run(str(folders[0]), entry)
+    shared.touch_checkpoint(folders[0], "x")
+    model = trained_model.find_model(str(folders[0]))
+    assert model.do_lower_case is is_lower
   entry["flags"]["do_lower_case"] = not is_lower  # the run's flag decides
   args = model_files.from_record(KIND, str(folders[0]), entry, {})
   assert args.do_lower_case is not is_lower

@@ -317,12 +317,9 @@ def test_a_row_that_the_model_does_not_take_is_refused(folders, kind):
     assert len(list(engine.run([good, good]))) == 2  # the engine still works
 
 
-needs_proc = pytest.mark.skipif(
+@pytest.mark.skipif(
   not os.path.exists(tflite._OPEN_FILES), reason="needs /proc"
 )
-
-
-@needs_proc
 def test_an_open_model_gives_the_same_answers_when_its_folder_changes(
   folders, tmp_path
 ):

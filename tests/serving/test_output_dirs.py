@@ -11,7 +11,7 @@ import pytest
 from data import vocab
 from predictor import Predictor
 from storage import UserError
-from tests import programs
+from tests import programs, shared
 from tests.serving import stand_in, tasks
 from tests.serving.tasks import CONFIG, T
 
@@ -34,25 +34,20 @@ COMMANDS = {
 QUICK = ("pretraining",)  # the other tests are slow
 
 
-def _write_data(folder):
-  first = {"id": "1", "question": "a", "is_impossible": False}
-  first["answers"] = [{"text": "c", "answer_start": 3}]
-  second = {"id": "2", "question": "b", "answers": [], "is_impossible": True}
-  paragraph = {"context": "ab c d e", "qas": [first, second] * 4}
-  squad = {"data": [{"title": "t", "paragraphs": [paragraph]}]}
-  (folder / "squad.json").write_text(json.dumps(squad))
-  header = "sent1,sent2,ending0,ending1,ending2,label\n"
-  (folder / "swag.csv").write_text(header + "ab c,a,b,c d,e,1\n" * 8)
-  (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
-
-
 @pytest.fixture(name="data", scope="module")
 def _data(tmp_path_factory):
   """A folder with a model, a vocabulary and training files."""
   folder = tmp_path_factory.mktemp("programs")
   CONFIG.to_json(str(folder / "bert_config.json"))
   vocab.save(stand_in.WORDS, folder / "vocab.txt")
-  _write_data(folder)
+  first = {"id": "1", "question": "a", "is_impossible": False}
+  first["answers"] = [{"text": "c", "answer_start": 3}]
+  second = {"id": "2", "question": "b", "answers": [], "is_impossible": True}
+  questions = [first, second] * 4
+  shared.write_squad(folder / "squad.json", *questions, context="ab c d e")
+  header = "sent1,sent2,ending0,ending1,ending2,label\n"
+  (folder / "swag.csv").write_text(header + "ab c,a,b,c d,e,1\n" * 8)
+  (folder / "text.txt").write_text("ab c d .\ne a b .\n\nc d e .\na b .\n" * 4)
   programs.run(
     "create_pretraining_data",
     input_file=folder / "text.txt",

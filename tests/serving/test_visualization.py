@@ -26,11 +26,6 @@ def _read(served, texts):
   return visualization.compute(served, visualization.encode(served, texts))
 
 
-def _shown(served, texts):
-  """Returns the data on the page for a model's answer."""
-  return _data(visualization.render(served, _read(served, texts), texts, ""))
-
-
 def _served(**changes):
   """Returns a two-layer model that fills masks, with configuration changes."""
   keras.utils.set_random_seed(1)
@@ -200,8 +195,9 @@ def test_contributions_are_the_slopes_of_the_logit_that_decides(
 
 
 def test_words_that_the_vocabulary_lacks_are_shown_unchanged(every_task):
-  data = _shown(every_task["tagging"], {"tokens": "ab 부"})
-  assert data["answer"]["pieces"] == [["a", "##b"], ["부"]]
+  served, texts = every_task["tagging"], {"tokens": "ab 부"}
+  html = visualization.render(served, _read(served, texts), texts, "")
+  assert _data(html)["answer"]["pieces"] == [["a", "##b"], ["부"]]
 
 
 def test_texts_without_a_page_are_refused(every_task):

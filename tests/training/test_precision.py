@@ -10,7 +10,6 @@ from tests.training import toy
 from training import loop
 from training.step import LossScale, set_dtype_policy
 
-TYPES = ("bfloat16", "float16")
 # Normalization statistics, softmax in attention and loss, Adam's root.
 IN_FLOAT32 = """
 Exp Log LogSoftmax Mean Rsqrt Softmax Sqrt SquaredDifference
@@ -18,7 +17,7 @@ AssignVariableOp AssignAddVariableOp AssignSubVariableOp
 """
 
 
-@pytest.fixture(name="step", params=TYPES)
+@pytest.fixture(name="step", params=["bfloat16", "float16"])
 def _step(request):
   """A training step in mixed precision."""
   set_dtype_policy(request.param)

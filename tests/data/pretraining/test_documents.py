@@ -13,10 +13,6 @@ from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
 
 
-def _ids(text):
-  return [len(word) for word in text.split()]
-
-
 def test_blank_lines_end_documents():
   lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
   ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
@@ -31,7 +27,9 @@ def test_short_lines_are_dropped_and_long_lines_are_divided():
   lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
   progress = SILENT()
   limits = {"min_tokens": 2, "max_tokens": 3}
-  result = documents.read_documents(lines, _ids, progress, **limits)
+  ids = {line: [*map(len, line.split())] for line in lines}
+  read = documents.read_documents
+  result = read(lines, ids.__getitem__, progress, **limits)
   assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
   counts = progress.counts
   assert (counts["dropped_lines"], counts["cut_lines"]) == (2, 1)

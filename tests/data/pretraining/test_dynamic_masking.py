@@ -17,7 +17,6 @@ WORDS = [f"w{i}" for i in range(FIRST, 3000)]
 WORDS += [f"##p{i}" for i in range(3000, 4000)]
 UNUSED = [f"[unused{i}]" for i in range(1, 100)]
 SPECIAL = ["[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-TOKENS = ["[PAD]", *UNUSED, *SPECIAL, *WORDS]
 
 
 def _batch(rows, rng, low=FIRST, high=4000, length=T, full=False):
@@ -40,7 +39,7 @@ def _numpy(batch):
 @functools.cache
 def _tokenizer():
   with tempfile.NamedTemporaryFile() as file:
-    vocab.save(TOKENS, file.name)
+    vocab.save(["[PAD]", *UNUSED, *SPECIAL, *WORDS], file.name)
     return FullTokenizer(file.name)
 
 

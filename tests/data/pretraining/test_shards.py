@@ -1,15 +1,23 @@
-"""Records that worker processes write; tests/parity covers a single process."""
+"""Records of workers (tests/parity covers a single process), and previews."""
 
 import gzip
 import json
 import os
+import re
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from data import vocab
+from data.features import Masking
 from data.pretraining import documents, instances, shards
 from data.pretraining.documents import TextFormat
+from data.pretraining.instances import InstanceConfig
+from data.records import parser
+from data.tokenization import FullTokenizer
 from storage import record_scan, textfiles
 from tests.data.pretraining import corpus
 from tests.data.pretraining.corpus import as_text, random_documents, random_text
@@ -205,3 +213,84 @@ def test_shards_hold_every_document_once(tmp_path, split):
   # 3.txt is one document of 10,000 bytes. No other shard has twice the size.
   largest = max(s.megabytes for s in corpus if "3.txt" not in str(s))
   assert largest < 6000 / 1e6
+
+
+# --- Previews ----------------------------------------------------------------
+
+WORDS = vocab.load(corpus.VOCAB_FILE)
+LINES = ["photosynthesis museum", "forgot computer", "bridge", "gallon"] * 3
+
+
+@pytest.fixture(name="text")
+def _text(tmp_path):
+  path = tmp_path / "text.txt"
+  path.write_text("\n".join([*LINES, "", ""]) * 5)
+  return str(path)
+
+
+def _config(**masking):
+  instance = InstanceConfig(24, Masking(5, **masking), dupe_factor=4)
+  return instances.BuildConfig(FullTokenizer(corpus.VOCAB_FILE), instance, 3)
+
+
+@pytest.mark.parametrize("whole_word", [False, True])
+def test_the_preview_counts_the_pairs_and_masks_of_the_records(
+  text, tmp_path, whole_word
+):
+  config = _config(whole_word=whole_word)
+  output = str(tmp_path / "records")
+  number = shards.write_in_memory(config, [text], [output])
+  columns = parser(config.instance_config.schema)(
+    list(tf.data.TFRecordDataset(output))
+  )
+  records = {name: column.numpy() for name, column in columns.items()}
+  labels, positions = records["masked_lm_ids"], records["masked_lm_positions"]
+  shown = np.take_along_axis(records["input_ids"], positions, 1)
+  used = records["masked_lm_weights"] > 0
+  is_mask = used & (shown == WORDS[vocab.MASK])
+  same = used & (shown == labels)
+  *_, pairs, masks = shards.preview(config, [text], 0, corpus.MASKING)
+  numbers = [int(n.replace(",", "")) for n in re.findall(r"([\d,]+) \(", masks)]
+  other = used.sum() - is_mask.sum() - same.sum()
+  assert numbers == [used.sum(), is_mask.sum(), other, same.sum()]
+  random = records["next_sentence_labels"].sum()
+  assert pairs.startswith(f"{number} instances: {number - random} (")
+  assert f" {random} ({random / number:.1%}) with a random" in pairs
+  tokens = records["input_mask"].sum()
+  total = f"{used.sum()} ({used.sum() / tokens:.1%}) of {tokens:,} tokens are"
+  assert masks.startswith(total)
+
+
+def test_the_preview_shows_every_replacement(text):
+  lines = [*shards.preview(_config(), [text], 2, corpus.MASKING)]
+  assert lines[0].startswith("Instance 1: ")
+  assert lines[1].startswith("  [CLS] ")
+  assert lines[2].endswith(" [SEP]")
+  row = " ".join(lines[1:3]).split()
+  for line in lines[4 : lines.index("")]:
+    position, token, shown = line.split()
+    expected = token if shown == "(unchanged)" else shown
+    assert row[int(position)] == expected
+  assert sum(line.startswith("Instance") for line in lines) == 2
+
+
+def test_the_preview_of_a_left_to_right_training_shows_next_tokens(text):
+  options = corpus.MASKING, "left_to_right"
+  lines = [*shards.preview(_config(), [text], 1, *options)]
+  row = " ".join(lines[1:3]).split()
+  assert lines[3].split() == ["position", "token", "predicts"]
+  shown = [line.split()[1:] for line in lines[4 : lines.index("")]]
+  assert shown == [[*pair] for pair in pairwise(row)]
+  assert vocab.MASK not in row
+  assert lines[-1].endswith("tokens predict the next one")
+
+
+def test_masks_in_the_preview_of_unmasked_records_depend_on_the_seed(text):
+  masking = Masking(7, 0.5, False, 1.0, 0.0)
+  first, again, other = (
+    [*shards.preview(corpus.build_config(None, seed), [text], 9, masking)]
+    for seed in (1, 1, 2)
+  )
+  assert first == again != other
+  assert " 0 (0.0%) unchanged" in first[-1]
+  assert sum(line.endswith("  [MASK]") for line in first) > 9

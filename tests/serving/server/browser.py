@@ -9,6 +9,10 @@ import time
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = """
+  --headless --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage
+  --disable-background-networking --remote-debugging-pipe
+""".split()
 
 
 def find():
@@ -26,18 +30,7 @@ class Browser:
   def __init__(self, folder):
     reads, self._commands = os.pipe()  # the browser reads descriptor 3
     self._answers, writes = os.pipe()  # the browser writes descriptor 4
-    command = (
-      find(),
-      "--headless",
-      "--no-sandbox",
-      "--disable-gpu",
-      "--no-first-run",
-      "--disable-dev-shm-usage",
-      "--disable-background-networking",
-      "--remote-debugging-pipe",
-      f"--user-data-dir={folder}",
-      "about:blank",
-    )
+    command = (find(), *FLAGS, f"--user-data-dir={folder}", "about:blank")
     # The shell renumbers the pipes. Popen keeps the numbers of descriptors.
     shell = f'exec 3<&{reads} 4>&{writes}; exec "$@"'
     self._process = subprocess.Popen(

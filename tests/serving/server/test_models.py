@@ -64,16 +64,6 @@ def test_a_folder_without_versions_is_refused(folder):
     models.split_name(f"{folder}/1")
 
 
-def test_the_newest_version_is_loaded(folder):
-  model = Model("mrpc", str(folder), 1, Version)
-  _check_missing(model, 10, 503, "model mrpc is loading: try again later")
-  model.poll()
-  number, version = model.find()
-  assert (number, version.folder) == (10, f"{folder}/0010")
-  assert model.states == {10: ("AVAILABLE", "")}
-  _check_missing(model, 1, 404, "model mrpc has no version 1")
-
-
 def _check_missing(model, number, status, message):
   with pytest.raises(RestError, match=re.escape(message)) as error:
     model.find(number)
@@ -88,6 +78,7 @@ def test_a_version_has_the_state_loading_until_it_answers(folder):
     return Version(path)
 
   model = Model("mrpc", str(folder), 1, load)
+  _check_missing(model, 10, 503, "model mrpc is loading: try again later")
   with models.polled([model], 0):
     wait_until(lambda: model.states)
     assert model.states == {10: ("LOADING", "")}

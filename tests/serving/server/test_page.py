@@ -90,13 +90,12 @@ TASKS = {
 }  # fmt: skip
 
 
-def _spec(name):
-  return Spec("string", 1 + (name == "choices"), name == "text_pair")
-
-
 class _Version:
   def __init__(self, answer, inputs, task, _):
-    specs = {name: _spec(name) for name in inputs.split()}
+    specs = {
+      name: Spec("string", 1 + (name == "choices"), name == "text_pair")
+      for name in inputs.split()
+    }
     self.specs = {"serving_default": specs}
     self.functions = {"serving_default": lambda rows: [*map(answer, rows)]}
     self.signature_def = {"serving_default": {"inputs": dict.fromkeys(specs)}}

@@ -1,25 +1,33 @@
 """The files in docs/production.md work as documented."""
 
+import base64
 import configparser
+import contextlib
+import http.client
 import itertools
 import json
+import os
 import re
 import shlex
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from serving.server import Settings
-from tests import programs
-from tests.serving.server import nginx, stand_in
-from tests.serving.server.nginx import block
+from tests import programs, shared
+from tests.serving.server import stand_in
 
 PREDICT = "/v1/models/toy:predict"
 BODY = b'{"instances": ["ab"]}'
 PREFIXES = ["", "/bert"]
 DEFAULTS = Settings()
+_block = partial(shared.block, "production.md")
+HOST = "bert.example.org"
 
 
 def _flags(words):
@@ -33,16 +41,102 @@ def _flags(words):
 
 # --- nginx -----------------------------------------------------------------
 
+# Global settings, which the documented file leaves out.
+_MAIN = """
+daemon off;
+{user}
+worker_processes 1;
+pid {folder}/pid;
+error_log {folder}/errors;
+events {{ }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  include {folder}/bert.conf;
+}}
+"""
+
+
+class _Proxy:
+  """A running nginx: TLS at `port`, user ann:secret."""
+
+  def __init__(self, folder):
+    self.port = shared.free_port()
+    self._context = ssl.create_default_context(cafile=folder / "bert.crt")
+
+  def request(self, method, path, body=None, user="ann:secret", **headers):
+    """Returns the status, headers and body of a response, and checks TLS."""
+    if user:
+      word = base64.b64encode(user.encode()).decode()
+      headers["Authorization"] = f"Basic {word}"
+    connection = http.client.HTTPSConnection(HOST, self.port, timeout=20)
+    plain = socket.create_connection(("127.0.0.1", self.port), 20)
+    connection.sock = self._context.wrap_socket(plain, server_hostname=HOST)
+    with contextlib.closing(connection):
+      connection.request(method, path, body, headers)
+      response = connection.getresponse()
+      return response.status, response.headers, response.read()
+
 
 @pytest.fixture(name="served", scope="module")
 def _served(tmp_path_factory):
-  """Yields a server and nginx, whose second upstream port is closed."""
-  folders = [tmp_path_factory.mktemp(name) for name in ("toy", "nginx")]
-  with (
-    stand_in.toy(folders[0]) as server,
-    nginx.running(folders[1], [server.port, nginx.free_port()]) as proxy,
-  ):
-    yield server, proxy
+  """Yields a server and nginx, whose second upstream port is closed.
+
+  The server also answers behind the prefix /bert.
+  """
+  path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
+  path = shutil.which("nginx", path=path)
+  if not (path and shutil.which("openssl")):
+    pytest.skip("needs apt-get install nginx openssl")
+  folder = tmp_path_factory.mktemp("nginx")
+  subprocess.run(
+    f"""
+    set -e
+    echo "ann:$(openssl passwd -apr1 secret)" > bert.passwords
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={HOST} \
+      -addext subjectAltName=DNS:{HOST} -keyout bert.key -out bert.crt
+    """,
+    shell=True,
+    check=True,
+    cwd=folder,
+    capture_output=True,
+  )
+  proxy = _Proxy(folder)
+
+  def is_open():
+    assert process.poll() is None, (folder / "errors").read_text()
+    with contextlib.suppress(ConnectionRefusedError):
+      socket.create_connection(("127.0.0.1", proxy.port)).close()
+      return True
+
+  with stand_in.toy(tmp_path_factory.mktemp("toy")) as server:
+    main, bracket = _block("nginx").rsplit("}", 1)
+    text = f"{main}{_block('prefix')}}}{bracket}"
+    for old, new in (
+      ("127.0.0.1:8501 ", f"127.0.0.1:{server.port} "),
+      ("127.0.0.1:8502 ", f"127.0.0.1:{shared.free_port()} "),
+      ("listen 443 ", f"listen 127.0.0.1:{proxy.port} "),
+      ("listen 80;", f"listen 127.0.0.1:{shared.free_port()};"),
+      ("/etc/ssl/bert.", f"{folder}/bert."),
+      ("/etc/nginx/bert.passwords", f"{folder}/bert.passwords"),
+    ):
+      assert old in text
+      text = text.replace(old, new)
+    (folder / "bert.conf").write_text(text)
+    user = "" if os.getuid() else "user root;"  # root alone may read the folder
+    (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
+    command = [path, "-c", folder / "nginx.conf", "-e", folder / "errors"]
+    process = subprocess.Popen(command, cwd=folder)
+    try:
+      stand_in.wait_until(is_open)
+      yield server, proxy
+    finally:
+      process.terminate()
+      process.wait(20)
 
 
 @pytest.fixture(name="proxy")
@@ -81,7 +175,7 @@ def test_load_balancers_need_no_password_and_nginx_hides_metrics(served):
 
 
 def test_the_limits_of_nginx_fit_the_limits_of_the_server():
-  text = block("nginx")
+  text = _block("nginx")
   seconds = dict(re.findall(r"\b(\w+) (\d+)s;", text))
   assert int(seconds["proxy_read_timeout"]) > DEFAULTS.request_timeout
   assert int(seconds["keepalive_timeout"]) < 60  # app._KEEP_ALIVE_SECONDS
@@ -95,7 +189,7 @@ def test_the_limits_of_nginx_fit_the_limits_of_the_server():
 def test_the_systemd_unit_starts_the_server_and_waits_for_its_answers():
   parser = configparser.ConfigParser(interpolation=None)
   parser.optionxform = str
-  parser.read_string(block("unit"))
+  parser.read_string(_block("unit"))
   service = parser["Service"]
   python, program, *words = shlex.split(service["ExecStart"])
   assert python.endswith("/.venv/bin/python")
@@ -108,7 +202,7 @@ def test_the_systemd_unit_starts_the_server_and_waits_for_its_answers():
   not shutil.which("systemd-analyze"), reason="needs systemd-analyze"
 )
 def test_systemd_understands_the_unit(tmp_path):
-  text = block("unit")
+  text = _block("unit")
   text = text.replace("/opt/bert/.venv/bin/python", sys.executable)
   (tmp_path / "bert@.service").write_text(text.replace("/opt/bert", "/tmp"))
   command = ["systemd-analyze", "verify", tmp_path / "bert@8501.service"]
@@ -121,7 +215,7 @@ def test_systemd_understands_the_unit(tmp_path):
 
 def test_the_deployment_has_valid_flags_and_its_probes_succeed(tmp_path):
   yaml = pytest.importorskip("yaml")
-  deployment, service = yaml.safe_load_all(block("deployment"))
+  deployment, service = yaml.safe_load_all(_block("deployment"))
   pod = deployment["spec"]["template"]
   labels = pod["metadata"]["labels"]
   assert deployment["spec"]["selector"]["matchLabels"] == labels
@@ -147,7 +241,9 @@ def test_the_deployment_has_valid_flags_and_its_probes_succeed(tmp_path):
 
 
 def test_kubernetes_uses_the_image_that_docker_builds():
-  [tag] = re.findall(r"--tag=(\S+)", block("build", "several_machines.md"))
-  job = block("kubernetes", "several_machines.md")
-  for text in (job, block("deployment")):
+  [tag] = re.findall(
+    r"--tag=(\S+)", shared.block("several_machines.md", "build")
+  )
+  job = shared.block("several_machines.md", "kubernetes")
+  for text in (job, _block("deployment")):
     assert re.findall(r"image: (\S+)", text) == [tag]

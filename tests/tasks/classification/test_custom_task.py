@@ -1,7 +1,6 @@
 """--task_name=tsv: a user's own files of texts with labels or scores."""
 
 import gzip
-import json
 from functools import partial
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
 from tests import programs
+from training import checkpoint_files
 
 TRAIN = "kind\tbody\tid\ngood\tA\t1\nbad\tB\t2\n"
 
@@ -182,30 +182,14 @@ def test_examples_have_the_columns_named_by_prediction_columns(tmp_path):
     read(["ID"])
 
 
-def _record(folder, **flags):
-  entry = {"program": "run_classifier", "flags": flags}
-  (folder / "run.json").write_text(json.dumps([entry]))
-
-
-def test_a_model_trained_with_pairs_of_texts_refuses_single_texts(tmp_path):
-  _record(tmp_path, task_name="TSV", text_b_column="id")
-  start = str(tmp_path / "model.ckpt-1")
-  with pytest.raises(ValueError, match=r"ckpt-1 was trained with --text_b_col"):
-    named_tasks.check_text_pairs(None, start)
-  named_tasks.check_text_pairs("body", start)
-  _record(tmp_path, task_name="MRPC")
-  named_tasks.check_text_pairs("body", start)
-
-
 def test_a_teacher_must_have_the_labels_of_the_student(tmp_path):
-  path = str(tmp_path / "run.json")
-  files = {"bert_config_file": path, "vocab_file": path}
   rte, check = named_tasks.find("RTE"), named_tasks.check_teacher
-  _record(tmp_path, task_name="mrpc", **files)
+  checkpoint_files.append_run(str(tmp_path), {"flags": {"task_name": "mrpc"}})
   with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
     check(str(tmp_path), rte)
   check(str(tmp_path), named_tasks.find("SST-2"))  # has the labels of MRPC
-  _record(tmp_path, task_name="TSV", **files)  # predicts scores
+  # The last run of the folder predicts scores.
+  checkpoint_files.append_run(str(tmp_path), {"flags": {"task_name": "TSV"}})
   check(str(tmp_path), rte)
   (tmp_path / "labels.txt").write_text("entailment\nno\n")
   with pytest.raises(ValueError, match=r"order: entailment, no \(of"):

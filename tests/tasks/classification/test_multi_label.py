@@ -8,26 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-import run_classifier
 from data import features, labels
+from modeling import losses
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.examples import TextExample, TextRecordBuilder
-from tests import programs
 from tests.tasks.classification.test_custom_task import task_of, write_files
 
 LABELS = ("joy", "wit", "woe")
 
 
-def _task(folder, **files):
-  data = write_files(folder, **files)
-  flags = {"text_a_column": "text", "label_column": "label"}
-  return task_of(data, f"{folder}/out", multi_label=True, **flags)
-
-
 def test_a_text_in_a_users_file_may_have_several_labels(tmp_path):
   dev = '{"text": "D", "label": ["wit", "joy"]}\n{"text": "E", "label": []}\n'
   train = "text\tlabel\nA\twoe|joy\nB\t\nC\twit\n"
-  custom = _task(tmp_path, train_tsv=train, dev_jsonl=dev)
+  data = write_files(tmp_path, train_tsv=train, dev_jsonl=dev)
+  flags = {"text_a_column": "text", "label_column": "label"}
+  custom = task_of(data, f"{tmp_path}/out", multi_label=True, **flags)
   assert custom.labels == LABELS
   assert custom.metrics == ("micro_f1", "macro_f1")
   rows = [
@@ -135,21 +130,20 @@ def test_class_weights_are_computed_or_given():
   assert _weights(["balanced"], several, *rows) == (1, 1, 2)
 
 
-def test_class_weights_multiply_losses_of_training():
+def test_class_weights_reach_the_objective_of_one_or_several_labels():
   objective = task.objective(_one_label("a", "b"), (1.0, 3.0))
   weights = objective.weights({"label_ids": [0, 1, 1]})
   assert np.asarray(weights["example_loss"]).tolist() == [1, 3, 3]
   batch = {"label_ids": np.eye(3, dtype=int)}
-  outputs = {"logits": np.zeros((3, 3), np.float32)}
-  plain, weighted = (
-    task.objective(several_labels(), *more).losses(outputs, batch)
-    for more in ((), ((1.0, 2.0, 4.0),))
+  outputs, weights = {"logits": np.zeros((3, 3), np.float32)}, (1.0, 2.0, 4.0)
+  result, expected = (
+    objective.losses(outputs, batch)["example_loss"]
+    for objective in (
+      task.objective(several_labels(), weights),
+      losses.multi_label(weights),
+    )
   )
-  # Each text has one of three labels. A weight multiplies only the losses of
-  # texts that have the label. The logits are 0, so without weights a text has
-  # three equal losses, and the ratio is (weight + 1 + 1) / 3.
-  ratio = np.divide(weighted["example_loss"], plain["example_loss"])
-  np.testing.assert_allclose(ratio, [1, 4 / 3, 2], rtol=1e-6)
+  np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("part", ["a=0", "a=inf", "2"])
@@ -159,31 +153,3 @@ def test_wrong_class_weights_are_refused(part):
     _weights([part], _one_label("a", "b"), "a")
   with pytest.raises(ValueError, match="STS-B has scores, not labels"):
     _weights([part], named_tasks.find("STS-B"), "1.0")
-
-
-@pytest.mark.parametrize(
-  ("flags", "file", "fits"),
-  [
-    ({"do_train": True}, None, True),
-    ({}, labels.THRESHOLDS, False),
-    ({}, None, False),  # a model without a file has thresholds of 0.5
-    ({"ensemble": 2}, labels.THRESHOLDS, True),  # thresholds of one model
-    ({"ensemble": 2}, "thresholds_ensemble.tsv", False),
-  ],
-)
-def test_an_evaluation_fits_thresholds_of_a_new_model_or_ensemble(
-  tmp_path, monkeypatch, flags, file, fits
-):
-  rows = "text\tlabel\nA\tjoy\nB\twit|woe\n"
-  data = write_files(tmp_path / "data", train_tsv=rows, dev_tsv=rows)
-  (tmp_path / "out").mkdir()
-  if file:
-    (tmp_path / "out" / file).touch()
-  made = []
-  monkeypatch.setattr("runs.fine_tune.fine_tune", made.append)
-  folders = {"data_dir": data, "output_dir": f"{tmp_path}/out"}
-  common = {"task_name": "tsv", "multi_label": True}
-  args = programs.arguments("run_classifier", **common, **folders, **flags)
-  run_classifier.main(args)
-  [made] = made
-  assert (made.fits_thresholds, made.settings.do_eval) == (fits, fits)

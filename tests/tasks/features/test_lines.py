@@ -33,18 +33,14 @@ def test_a_line_is_split_at_its_last_separator(text, texts):
   assert text_lines.split(text) == texts
 
 
-def _read(tmp_path, text, max_seq_length):
+def test_lines_become_tokens_between_cls_and_sep(tmp_path, caplog):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
-  (tmp_path / "text.txt").write_text(text)
+  (tmp_path / "text.txt").write_text("a B\n\na ||| b c\na ||| \u200b\n")
   flags = {"vocab_file": "vocab.txt", "input_file": "text.txt"}
   flags = {name: f"{tmp_path}/{file}" for name, file in flags.items()}
-  flags["max_seq_length"] = max_seq_length
-  lines = text_lines.read_lines(programs.arguments("extract_features", **flags))
-  return [(" ".join(TOKENS[i] for i in x.ids), x.segments) for x in lines]
-
-
-def test_lines_become_tokens_between_cls_and_sep(tmp_path, caplog):
-  assert _read(tmp_path, "a B\n\na ||| b c\na ||| \u200b\n", 5) == [
+  args = programs.arguments("extract_features", max_seq_length=5, **flags)
+  lines = text_lines.read_lines(args)
+  assert [(" ".join(TOKENS[i] for i in x.ids), x.segments) for x in lines] == [
     ("[CLS] a b [SEP]", [0, 0, 0, 0]),
     ("[CLS] [SEP]", [0, 0]),
     ("[CLS] a [SEP] b [SEP]", [0, 0, 0, 1, 1]),

@@ -79,16 +79,12 @@ def test_entities_are_located_as_in_conlleval(tags, names):
 
 
 BIO = recognize(["B-PER", "I-PER", "B-LOC", "B-ORG", "I-ORG"])
-GOLD = ["B-PER I-PER O B-LOC", "B-ORG O B-PER"]
-PREDICTED = ["B-PER I-PER O B-ORG", "B-ORG I-ORG O"]
-
-
-def _split(lines):
-  return [line.split() for line in lines]
+GOLD = ["B-PER I-PER O B-LOC".split(), "B-ORG O B-PER".split()]
+PREDICTED = ["B-PER I-PER O B-ORG".split(), "B-ORG I-ORG O".split()]
 
 
 def test_scores_agree_with_a_count_by_hand():
-  scores = metrics.evaluate(_split(GOLD), _split(PREDICTED), BIO)
+  scores = metrics.evaluate(GOLD, PREDICTED, BIO)
   assert scores.overall == Score(labels=4, predicted=3, correct=1)
   types = {"LOC": Score(1, 0, 0), "ORG": Score(1, 2, 0), "PER": Score(2, 1, 1)}
   assert scores.by_type == types

@@ -56,16 +56,6 @@ def stand_in_model(levels):
   return logits
 
 
-def spotlight(word):
-  """Returns a model that always answers with the token whose id is `word`."""
-
-  def logits(inputs, training=False):
-    result = tf.cast(inputs["input_ids"] == word, tf.float32)
-    return {"start_logits": result, "end_logits": result}
-
-  return logits
-
-
 @functools.cache
 def tokenizer(lower):
   return FullTokenizer(VOCAB, lower)
@@ -178,7 +168,12 @@ def test_answers_equal_the_predictions_of_run_squad(number, tmp_path):
 
 def test_answers_have_their_positions_in_the_context():
   smith = tokenizer(True).vocab["smith"]
-  model = make_model(spotlight(smith), WindowConfig(128, 8, 64))
+
+  def logits(inputs, training=False):  # the answer is always the token smith
+    result = tf.cast(inputs["input_ids"] == smith, tf.float32)
+    return {"start_logits": result, "end_logits": result}
+
+  model = make_model(logits, WindowConfig(128, 8, 64))
   examples = [
     ("Who? Smith", "Smith", 5, 10),
     ("It was\n Steve\u00a0Smith's", "Steve\u00a0Smith's", 8, 21),

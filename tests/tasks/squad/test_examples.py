@@ -1,12 +1,14 @@
 """SQuAD files: words, answers, and mistakes in the files."""
 
-import json
+from functools import partial
 
 import pytest
 
 from tasks.squad import examples as squad_examples
+from tests import shared
 
 CONTEXT = "  The mill (built 1895) stood by\u00a0the\u202friver.\nIt burnt."
+write = partial(shared.write_squad, context=CONTEXT)
 
 
 def question(text="Which?", **fields):
@@ -16,12 +18,6 @@ def question(text="Which?", **fields):
 def answer(text, start=None):
   start = CONTEXT.index(text) if start is None else start
   return {"answers": [{"text": text, "answer_start": start}]}
-
-
-def write(path, *questions, context=CONTEXT):
-  paragraph = {"context": context, "qas": list(questions)}
-  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-  return str(path)
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ def _args(folder, context, number, answer="b"):
   bare = {"question": "a", "answers": [{"text": answer, "answer_start": 2}]}
   bare["answers"] *= bool(answer)
   questions = [bare | {"id": str(i)} for i in range(number)]
-  paragraph = {"context": context, "qas": questions}
   path = folder / "squad.json"
-  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  shared.write_squad(path, *questions, context=context)
   return programs.arguments(
     "run_squad",
     predict_file=str(path),
