@@ -26,7 +26,7 @@ _REPOSITORY = re.compile(r"hf://((?:[\w.-]+/)?[\w.-]+)(?:@(\S+))?")
 # Files that conversion.hugging_face reads. The first module of a
 # sentence_transformers model may have a separate folder, 0_*.
 _DESCRIPTIONS = """modules.json config.json vocab.txt tokenizer.json
-tokenizer_config.json""".split()
+tokenizer_config.json added_tokens.json""".split()
 _WEIGHTS = """model.safetensors model.safetensors.index.json
 model-*-of-*.safetensors left_over.safetensors""".split()
 _DESCRIPTIONS += [f"0_*/{name}" for name in _DESCRIPTIONS]
@@ -122,7 +122,7 @@ def converted(url: str) -> tuple[str, bool | None]:
       if not os.listdir(cache):  # another process may have been first
         os.rename(folder, cache)
   folder, *_ = hugging_face.read_config(source)
-  return str(cache), hugging_face.lower_case(folder)
+  return str(cache), hugging_face.read_tokenizer(folder)[1]
 
 
 def _hugging_face_hub():

@@ -15,13 +15,14 @@ from safetensors.numpy import load_file, save
 
 from conversion import interchange
 from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
-from data import vocab
+from data import tokenization, vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
 _FAST_TOKENIZER = "tokenizer.json"  # includes a vocabulary
+_TOKENIZER_FILES = (TOKENIZER, _FAST_TOKENIZER, "added_tokens.json")
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -73,10 +74,15 @@ _PATTERNS_BACK = (
 TO_ORIGINAL = (_HEAD_NAMES, _PATTERNS)
 FROM_ORIGINAL = ({v: k for k, v in _HEAD_NAMES.items()}, _PATTERNS_BACK)
 _MULTI_LABEL = "multi_label_classification"
-# Tokenizers that split texts as the original does.
-_TOKENIZERS = (
-  "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
-).split()
+# Values of tokenizers that split texts as the original does.
+_LIKE_ORIGINAL = {
+  "tokenizer_class": (
+    "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
+  ).split(),
+  "tokenize_chinese_chars": [True],
+  "normalizer": ["BertNormalizer"],
+  "pre_tokenizer": ["BertPreTokenizer"],
+}
 _ENCODER = re.compile(r"bert/(embeddings|encoder|pooler)/")
 _CONSTANTS = re.compile(r"(position|token_type)_ids$")
 # {copy: variable}. The original ties both.
@@ -101,9 +107,7 @@ def read(folder: str) -> CanonicalModel:
   """Reads a folder; ValueError for a model other than the original's BERT."""
   folder, settings, config = read_config(folder)
   bert = CanonicalModel(folder, config=config)
-  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
-  bert.vocabulary = next(filter(files.exists, paths), None)
-  bert.lower_case = lower_case(folder)
+  bert.vocabulary, bert.lower_case = read_tokenizer(folder)
   names = settings.get("id2label") or {}
   labels = tuple(str(names[key]) for key in sorted(names, key=int))
   if any(label != f"LABEL_{i}" for i, label in enumerate(labels)):
@@ -161,27 +165,51 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   return folder, settings, config
 
 
-def lower_case(folder: str) -> bool | None:
-  """Returns the tokenizer's do_lower_case; None if no file has the setting.
+def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
+  """Returns the path of the vocabulary and do_lower_case; None if unknown.
 
-  Warns of settings that make other tokens than the original's tokenizer.
+  Warns of settings and added tokens that the original's tokenizer lacks.
   """
-  path = os.path.join(folder, TOKENIZER)
-  settings = textfiles.read_json(path) if files.exists(path) else {}
-  lower = settings.get("do_lower_case")
-  fast = os.path.join(folder, _FAST_TOKENIZER)
-  if lower is None and files.exists(fast):
-    lower = (textfiles.read_json(fast).get("normalizer") or {}).get("lowercase")
-  originals = {
-    "tokenizer_class": _TOKENIZERS,
-    "strip_accents": (lower is not False,),  # only where it lower-cases
-    "tokenize_chinese_chars": (True,),
-  }
-  for key, values in originals.items():
-    if (value := settings.get(key)) not in (None, *values):
+  settings, fast, added = (
+    textfiles.read_json(path) if files.exists(path) else {}
+    for path in (os.path.join(folder, name) for name in _TOKENIZER_FILES)
+  )
+  paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
+  # Without added tokens, vocab.txt has fewer tokens than tokenizer.json.
+  present = filter(files.exists, paths)
+  path = max(present, key=lambda path: len(vocab.load(path)), default=None)
+  normalizer = fast.get("normalizer") or {"type": "missing"}
+  splitter = fast.get("pre_tokenizer") or {"type": "missing"}
+  lower = settings.get("do_lower_case", normalizer.get("lowercase"))
+  if lower is None and {"type": "Lowercase"} in normalizer.get(
+    "normalizers", ()
+  ):
+    lower = True
+  found = {
+    "strip_accents": normalizer.get("strip_accents"),
+    "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
+    "normalizer": normalizer["type"] if fast else None,
+    "pre_tokenizer": splitter["type"] if fast else None,
+  } | settings
+  is_lower = lower is not False
+  likes = _LIKE_ORIGINAL | {"strip_accents": [is_lower]}
+  for name, known in likes.items():
+    if (value := found.get(name)) not in (None, *known):
       text = "%s: %s is %r, unlike the original's: some texts get other tokens"
-      logging.warning(text, folder, key, value)
-  return lower
+      logging.warning(text, folder, name, value)
+  if path:
+    split = tokenization.open_tokenizer(path, is_lower).tokenize
+    added = {
+      *added,
+      *(token["content"] for token in fast.get("added_tokens", ())),
+    }
+    added = sorted(
+      x for x in added.difference(SPECIAL_TOKENS) if split(x) != [x]
+    )
+    if added:
+      text = "%s: the original's tokenizer splits %d added tokens, such as %r"
+      logging.warning(text, folder, len(added), added[0])
+  return path, lower
 
 
 def _read_tensors(path):

@@ -138,6 +138,8 @@ def complete(
         f"{bert.origin} has attention in one direction or a BiLSTM, which "
         "transformers' BERT lacks"
       )
+    # Others may have saved another dtype.
+    bert.values = {k: v.astype(np.float32) for k, v in bert.values.items()}
   _check_vocabulary(bert, for_transformers)
 
 
@@ -150,6 +152,8 @@ def _check_vocabulary(bert, for_transformers):
   elif not lower_case:
     case = setting("do_lower_case", False)
     logging.info("the vocabulary is cased: programs need %s", case)
+  if bert.multi_label and not for_transformers:
+    logging.info("run_classifier.py needs %s", setting("multi_label", True))
   if not bert.vocabulary:
     flag = setting("vocab_file")
     logging.warning("%s has no vocabulary: %s gives one", bert.origin, flag)

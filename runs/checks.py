@@ -222,16 +222,17 @@ def vocabulary(
 
   Without --vocab_file, the records in `paths` or the checkpoint's run.json may
   have the fingerprint, and the model's folders the file. `do_lower_case` is
-  None if the user has not set it.
+  None if the user has not set it and the training reads records, not texts.
   """
+  reads_texts = isinstance(settings, FineTuning)
+  is_known = reads_texts or "do_lower_case" in settings.given
+  case = settings.do_lower_case if is_known else None
   if settings.vocab_file:
-    return settings.tokenizer.fingerprint, {}
+    return settings.tokenizer.fingerprint, {"do_lower_case": case}
   indexes = files.in_threads(record_scan.read_index, paths)
   mark = next((mark for _, mark in indexes if mark), None)
   if not mark and (start := checkpoint(settings)):
     mark = checkpoint_files.run_of(start).get("vocabulary")
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
-  is_known = "do_lower_case" in settings.given
-  case = settings.do_lower_case if is_known else None
   return mark, {"vocab_file": file, "do_lower_case": case}

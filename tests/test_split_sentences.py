@@ -41,7 +41,7 @@ BULLET::::- zinc is also one of the metals that are dug up.
 1. First of all the metals in use by men was copper.
 | Metal || Weight || Colour of it in the sun. It is grey.
 The following metals are found in ore:
-It is crushed, washed and smelted (see "Smelting").
+It is crushed, washed &amp; smelted (see "Smelting").
 </doc>
 <doc id="2" url="" title="Empty">
 Empty
@@ -55,7 +55,7 @@ Empty
 """
 PASSAGES = """Ore is rock that holds metal.
 It is dug up.
-It is crushed, washed and smelted (see "Smelting").
+It is crushed, washed & smelted (see "Smelting").
 
 矿石是指可从中提取有用组分或其本身具有某种可被利用的性能的矿物集合体。
 

@@ -1,5 +1,6 @@
 """Finds passages in Wikipedia articles and books (section 3.1 of the paper)."""
 
+import html
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -33,7 +34,9 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   """
   for article in _articles(path):
     passages = []
-    paragraphs = [line.strip() for line in article if line.strip()]
+    # WikiExtractor writes &lt;, &gt; and &amp;.
+    lines = (html.unescape(line).strip() for line in article)
+    paragraphs = [line for line in lines if line]
     for text in paragraphs:
       number = len(text.split())
       # In scripts without blanks, count three characters as a word.

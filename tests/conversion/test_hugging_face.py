@@ -271,6 +271,58 @@ def test_a_warning_names_a_tokenizer_unlike_the_original_one(
   assert len(caplog.messages) == is_warned
 
 
+@pytest.mark.parametrize(
+  ("changes", "lower", "warning"),
+  [
+    (
+      {"normalizer": {"type": "BertNormalizer", "strip_accents": False}},
+      None,
+      "strip_accents is False, unlike",
+    ),
+    (
+      {
+        "normalizer": {
+          "type": "Sequence",
+          "normalizers": [{"type": "Lowercase"}],
+        }
+      },
+      True,
+      "normalizer is 'Sequence', unlike",
+    ),
+    ({"normalizer": None}, None, "normalizer is 'missing', unlike"),
+    (
+      {"pre_tokenizer": {"type": "Whitespace"}},
+      True,
+      "pre_tokenizer is 'Whitespace', unlike",
+    ),
+  ],
+)
+def test_a_warning_names_a_step_of_tokenizer_json_unlike_the_original_one(
+  tmp_path, caplog, changes, lower, warning
+):
+  _write_fast(tmp_path)
+  path = tmp_path / "tokenizer.json"
+  path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+  assert _read(tmp_path).lower_case is lower
+  [message] = caplog.messages
+  assert warning in message
+
+
+def test_added_tokens_are_read_and_a_warning_names_those_with_punctuation(
+  tmp_path, caplog
+):
+  _write_fast(tmp_path)
+  vocab.save(WORDS, tmp_path / "vocab.txt")
+  added = {"pandas": 7, "[E1]": 8}
+  (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+  _read(tmp_path)
+  assert "splits 2 added tokens, such as '[E1]'" in caplog.text
+  path = tmp_path / "tokenizer.json"
+  path.write_text(json.dumps(tokenizer_json(WORDS, added)))
+  assert [*vocab.load(_read(tmp_path).vocabulary)] == [*WORDS, *added]
+  assert "splits 1 added tokens, such as '[E1]'" in caplog.text
+
+
 def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
   tmp_path,
 ):

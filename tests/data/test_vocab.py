@@ -123,6 +123,7 @@ def tokenizer_json(tokens, added=(), **model):
   more += [{"content": x, "id": [*tokens].index(x)} for x in special]
   return {
     "normalizer": {"type": "BertNormalizer", "lowercase": True},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
     "added_tokens": more,
     "model": {k: v for k, v in (kind | model).items() if v is not None},
   }

@@ -67,7 +67,7 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders):
   cased = recorded("do_lower_case", do_lower_case=False)
   assert cased == (None, {"vocab_file": path, "do_lower_case": False})
   mark = open_tokenizer(path).fingerprint
-  assert recorded(vocab_file=path) == (mark, {})
+  assert recorded(vocab_file=path) == (mark, {"do_lower_case": None})
   # The mark of the records or the checkpoint decides if a file is the model's.
   shared.touch_checkpoint(folders[0], "a.ckpt")
   for number, changes in ((mark, known), ("other", unknown)):
