@@ -105,6 +105,10 @@ def decode(path: str, encoding: str) -> str:
       content.decode()
       message = "%s looks like UTF-8, but is read as %s (%s)"
       logging.warning(message, path, encoding, setting("encoding"))
+    if controls := re.findall("[\x80-\x84\x86-\x9f]", text):
+      message = "%s, read as %s, has %d control characters: is it %s?"
+      remedy = setting("encoding", "cp1252")
+      logging.warning(message, path, encoding, len(controls), remedy)
   text = re.sub("\r+\n", "\n", text)
   return text.replace("\r", " " if "\n" in text else "\n")
 

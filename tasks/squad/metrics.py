@@ -136,6 +136,10 @@ def _score_v2(articles, predictions):
     # The search for thresholds takes the best texts before any threshold.
     texts, odds = predictions.texts, predictions.null_odds
     scores = squad_evaluate_v2_0.evaluate(articles, texts, odds)
-    for name in ("exact", "exact_thresh", "f1", "f1_thresh"):
+    for name in ("exact", "f1"):
+      threshold = scores[f"final_{name}_thresh"]
+      if threshold not in odds.values():  # where the search begins: no answers
+        threshold = min(odds.values()) - 1
       results[f"best_{name}"] = scores[f"final_{name}"]
+      results[f"best_{name}_thresh"] = threshold
   return results

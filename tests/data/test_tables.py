@@ -182,6 +182,12 @@ def test_utf8_that_is_read_with_another_encoding_is_reported(tmp_path, caplog):
   assert "looks like UTF-8, but is read as" in caplog.text
 
 
+def test_cp1252_that_is_read_as_latin_1_is_reported(tmp_path, caplog):
+  content = "a\nit’s 5 €\n"
+  read(tmp_path, "t.csv", content.encode("cp1252"), dialect=(None, "latin-1"))
+  assert "read as latin-1, has 2 control characters: is it" in caplog.text
+
+
 @pytest.mark.parametrize(
   ("dialect", "message"),
   [

@@ -54,6 +54,16 @@ def test_the_best_threshold_is_computed_from_the_best_nonempty_texts():
   assert scores["best_exact_thresh"] == scores["best_f1_thresh"] == 1.5
 
 
+def test_the_best_threshold_is_below_all_odds_if_no_answer_is_best():
+  data = questions(a=["mill"], b=[], c=[])
+  given = dict.fromkeys("abc", "")
+  odds = {"a": -0.5, "b": -3.0, "c": -2.0}
+  texts = dict.fromkeys("abc", "house")
+  scores = metrics.score(data, Predictions(given, {}, odds, texts), True)
+  assert scores["best_exact"] == scores["best_f1"] == pytest.approx(200 / 3)
+  assert scores["best_exact_thresh"] == scores["best_f1_thresh"] == -4.0
+
+
 def test_null_odds_above_one_do_not_remove_an_answer():
   data = questions(a=["mill"])
   given = Predictions({"a": "mill"}, {}, {"a": 2.5}, {"a": "mill"})
