@@ -215,10 +215,10 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
         f"{', '.join(others[:3])}, ..."
       )
     if tuple(value.shape) != shape:
+      remedy = f", or convert the encoder alone by {setting('head', 'encoder')}"
       raise UserError(
         f"{bert.origin}: {name} has shape {value.shape}, its configuration "
-        f"says {shape}: correct it, or convert the encoder alone by "
-        f"{setting('head', 'encoder')}"
+        f"says {shape}: correct it{'' if name.startswith('bert/') else remedy}"
       )
     variable.assign(value)
 

@@ -214,7 +214,8 @@ class Predictor:
     if texts is not None or not {*needed} <= {*inputs} <= {*self.inputs}:
       names = ", ".join(f"{name}=[...]" for name in needed)
       more = "".join(f", and perhaps {name}" for name in own.optional)
-      raise UserError(f"this model takes {names}{more}")
+      given = f"; given: {', '.join(inputs)}" if inputs else ""
+      raise UserError(f"this model takes {names}{more}{given}")
     inputs = {
       name: check_texts(name, v, 1 + own.inputs[name], name in own.word_lists)
       for name, v in inputs.items()

@@ -41,7 +41,7 @@ def test_errors_name_wrong_inputs(pairs, tagger):
   for message, call in (
     (both, lambda: pairs(["a"])),
     (both, lambda: pairs(text_a=["a"])),
-    (r"takes tokens=\[...\]$", lambda: tagger(question=["a"])),
+    (r"takes tokens=\[...\]; given: question$", lambda: tagger(question=["a"])),
     ("tokens is 'a': give a list of texts", lambda: tagger("a")),
     (r"tokens\[1\] is nan: give a text", lambda: tagger(["a", float("nan")])),
     # A data frame of one column has an array like this.

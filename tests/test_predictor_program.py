@@ -168,7 +168,7 @@ def test_a_url_needs_files_and_neither_an_engine_nor_other_flags(flags):
     ([r'"\ud800 a"'], r"1: .* is '\\ud800 a': give a text in UTF-8"),
     (["1"], "1 is not an object with tokens"),
     (["\n", '{"tokens": 1}'], "2: tokens.* is 1: give a text"),
-    (['{"other": "a"}'], f"1: {TAKES_TOKENS}"),
+    (['{"other": "a"}'], f"1: {TAKES_TOKENS}; given: other"),
   ],
 )
 def test_an_error_names_the_line_that_cannot_be_read(call, lines, message):

@@ -236,7 +236,7 @@ def with_labels(
   result = labels.choose(folder, checkpoint_labels, collect, trains)
   if len(result) < 2:
     raise UserError(
-      f"{result.source}: the only label is {result[0]!r}: is it the right "
+      f"{result.source}: the only label is {result[0][:60]!r}: is it the right "
       "--label_column?"
     )
   # F1 is for two classes; the second class is the positive class.
