@@ -75,7 +75,7 @@ TO_ORIGINAL = (_HEAD_NAMES, _PATTERNS)
 FROM_ORIGINAL = ({v: k for k, v in _HEAD_NAMES.items()}, _PATTERNS_BACK)
 _MULTI_LABEL = "multi_label_classification"
 # Values of tokenizers that split texts as the original does.
-_LIKE_ORIGINAL = {
+_LIKE_ORIGINAL: dict[str, list] = {
   "tokenizer_class": (
     "BertTokenizer BertTokenizerFast PreTrainedTokenizerFast TokenizersBackend"
   ).split(),
@@ -181,34 +181,28 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
   normalizer = fast.get("normalizer") or {"type": "missing"}
   splitter = fast.get("pre_tokenizer") or {"type": "missing"}
   lower = settings.get("do_lower_case", normalizer.get("lowercase"))
-  if lower is None and {"type": "Lowercase"} in normalizer.get(
-    "normalizers", ()
-  ):
+  parts = normalizer.get("normalizers", ())  # of a Sequence
+  if lower is None and {"type": "Lowercase"} in parts:
     lower = True
+  is_lower = lower is not False
+  known = _LIKE_ORIGINAL | {"strip_accents": [is_lower]}
   found = {
     "strip_accents": normalizer.get("strip_accents"),
     "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
     "normalizer": normalizer["type"] if fast else None,
     "pre_tokenizer": splitter["type"] if fast else None,
   } | settings
-  is_lower = lower is not False
-  likes = _LIKE_ORIGINAL | {"strip_accents": [is_lower]}
-  for name, known in likes.items():
-    if (value := found.get(name)) not in (None, *known):
+  for name, values in known.items():
+    if (value := found.get(name)) not in (None, *values):
       text = "%s: %s is %r, unlike the original's: some texts get other tokens"
       logging.warning(text, folder, name, value)
   if path:
-    split = tokenization.open_tokenizer(path, is_lower).tokenize
-    added = {
-      *added,
-      *(token["content"] for token in fast.get("added_tokens", ())),
-    }
-    added = sorted(
-      x for x in added.difference(SPECIAL_TOKENS) if split(x) != [x]
-    )
-    if added:
+    tokenize = tokenization.open_tokenizer(path, is_lower).tokenize
+    tokens = [*added] + [x["content"] for x in fast.get("added_tokens", ())]
+    split = {x for x in tokens if tokenize(x) != [x]}.difference(SPECIAL_TOKENS)
+    if split:
       text = "%s: the original's tokenizer splits %d added tokens, such as %r"
-      logging.warning(text, folder, len(added), added[0])
+      logging.warning(text, folder, len(split), min(split))
   return path, lower
 
 
