@@ -186,14 +186,14 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
     lower = True
   is_lower = lower is not False
   known = _LIKE_ORIGINAL | {"strip_accents": [is_lower]}
-  found = {
+  actual = {
     "strip_accents": normalizer.get("strip_accents"),
     "tokenize_chinese_chars": normalizer.get("handle_chinese_chars"),
     "normalizer": normalizer["type"] if fast else None,
     "pre_tokenizer": splitter["type"] if fast else None,
   } | settings
   for name, values in known.items():
-    if (value := found.get(name)) not in (None, *values):
+    if (value := actual.get(name)) not in (None, *values):
       text = "%s: %s is %r, unlike the original's: some texts get other tokens"
       logging.warning(text, folder, name, value)
   if path:
