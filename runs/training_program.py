@@ -164,28 +164,22 @@ def run_sweep(settings: F, examples: str = "") -> F:
 
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  rows = model_files.read_table(output_dir)
-  trials: dict[str, dict] = {row["run"]: row for row in rows}
-  # Trials only train. The sweep evaluates, predicts and exports the best model.
-  later = settings.given.intersection(settings.stages) - {"do_train"}
+  trials: dict[str, dict] = {
+    row["run"]: row
+    | {"examples": row.get("examples", "")}  # old tables lack it
+    for row in model_files.read_table(output_dir)
+  }
   for name, setting in settings.named_trials().items():
     folder = os.path.join(output_dir, name)
     if name in trials:
       remedy = "to train it anew, name another --output_dir"
       logging.info("%s is complete; %s", name, remedy)
-      # Some older versions wrote no examples.
-      if trials[name].setdefault("examples", "") not in ("", examples):
+      if trials[name]["examples"] not in ("", examples):
         logging.warning("%s was trained with other examples; %s", name, remedy)
       model_files.warn_if_changed(settings.replace(**setting), folder)
       continue
     model_files.save_command(settings, first)
-    if processes.is_chief() and labels.exist(output_dir):
-      labels.save(labels.load(output_dir), folder)
-    flags = [f"--output_dir={folder}"]
-    flags += [f"--{flag}={value}" for flag, value in setting.items()]
-    flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
-    flags += [f"--no{flag}" for flag in sorted(later)]
-    rerun(settings, name, flags)
+    _run_trial(settings, name, folder, setting)
     if processes.is_chief():
       best = run_folder.read_best(folder)
       trials[name] = {"run": name}
@@ -206,6 +200,19 @@ def run_sweep(settings: F, examples: str = "") -> F:
   return settings.replace(
     several={}, do_train=False, keep_best=True, seed=first
   )
+
+
+def _run_trial(settings, name, folder, setting):
+  """Trains a trial in its folder, with the labels of the sweep, if any."""
+  if processes.is_chief() and labels.exist(settings.output_dir):
+    labels.save(labels.load(settings.output_dir), folder)
+  flags = [f"--output_dir={folder}"]
+  flags += [f"--{flag}={value}" for flag, value in setting.items()]
+  flags += ["--num_seeds=1", "--ensemble=1", "--keep_best"]
+  # Trials only train. The sweep evaluates, predicts and exports the best model.
+  later = settings.given.intersection(settings.stages) - {"do_train"}
+  flags += [f"--no{flag}" for flag in sorted(later)]
+  rerun(settings, name, flags)
 
 
 def _log_trials(trials):
