@@ -82,8 +82,10 @@ def count_words(settings: VocabularySettings) -> Counter:
   for name in names:
     paths = files.expand(name)
     counter = vocab_learning.WordCounter(is_lower, limit)
+    sample = [*vocab_checks.sample(paths, text.lines)]
+    if sample and (doubt := documents.doubt_json(sample[0])):
+      logging.warning("%s: %s", name, doubt)
     if is_lower:
-      sample = vocab_checks.sample(paths, text.lines)
       vocab_checks.warn_of_scripts(sample, settings.input_file)
     if settings.runner:
       from data.pretraining import beam  # optional dependency

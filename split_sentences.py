@@ -15,6 +15,7 @@ import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from absl import logging
 
@@ -58,7 +59,11 @@ def main(settings: SplitSettings) -> None:
       elif settings.source == "books":
         texts = [passages.read_book(path, progress)]
       else:
-        texts = [documents.paragraphs(textfiles.lines(path))]
+        lines = textfiles.lines(path)  # read once: the file may be a pipe
+        first = next(lines, "")
+        if doubt := documents.doubt_json(first):
+          logging.warning("%s: %s", path, doubt)
+        texts = [documents.paragraphs(chain([first], lines))]
       for paragraphs in texts:
         count = 0
         for paragraph in paragraphs:

@@ -292,6 +292,9 @@ def _hugging_face_config(bert: CanonicalModel, kind: interchange.Head) -> dict:
   }
   if "output_weights" in kind.variables:
     names = bert.labels or [f"LABEL_{i}" for i in range(bert.num_labels)]
+    if not bert.labels and bert.num_labels > 1:
+      text = "%s has no labels.txt: %s names the classes %s, ..."
+      logging.warning(text, bert.origin, CONFIG, names[0])
     settings["id2label"] = {str(i): name for i, name in enumerate(names)}
     settings["label2id"] = {name: i for i, name in enumerate(names)}
     if bert.multi_label:

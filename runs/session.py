@@ -272,7 +272,8 @@ def restore(
   if start:
     model_files.check_sizes(settings.bert_config_file, network, start)
   else:
-    checkpoint_files.check_listed(folder)
+    if isinstance(settings, Training):
+      checkpoint_files.check_listed(folder)
     start = settings.init_checkpoint
   model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()

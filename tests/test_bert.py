@@ -37,7 +37,7 @@ def _folder(tmp_path_factory):
   keras.utils.set_random_seed(1)
   config = small_model.config(len(TOKENS), num_hidden_layers=2)
   values = checkpoint.variables(models.encoder(config))
-  checkpoint.write(str(folder / "bert_model.ckpt"), values)
+  checkpoint.write(str(folder / "model.ckpt-11"), values)
   return folder
 
 

@@ -56,6 +56,8 @@ def test_json_lines_give_the_same_vocabulary_as_plain_text(run, tmp_path):
   flags = {"input_file": "rows.jsonl.gz", "text_field": "body"}
   run(vocab_size=99, **flags, output_file="rows")
   assert (tmp_path / "plain").read_text() == (tmp_path / "rows").read_text()
+  log = run(vocab_size=99, input_file="rows.jsonl.gz", output_file="json")
+  assert "rows.jsonl.gz: the text looks like JSON" in log
 
 
 def test_apache_beam_learns_the_same_vocabulary_as_one_process(run, tmp_path):

@@ -27,6 +27,12 @@ def test_very_long_sentences_are_counted(tmp_path):
   assert f"WARNING: {tmp_path}/text: 1 sentences have more than 2,000" in log
 
 
+def test_json_is_reported(tmp_path):
+  (tmp_path / "rows").write_text('{"text": "It rained."}\n')
+  log, _ = _split(tmp_path / "rows")
+  assert "rows: the text looks like JSON" in log
+
+
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">
 Ore
 

@@ -1,5 +1,6 @@
 """Finds documents and duplicates in texts, and divides a corpus into shards."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -117,6 +118,16 @@ def text_size(path: str) -> int:
 # --- Texts that make poor records -------------------------------------------
 
 
+def doubt_json(first: str) -> str | None:
+  """Returns a warning if the first line of a plain text is JSON, else None."""
+  if not re.match(r'\ufeff?\s*(\{\s*"|\[\s*(\{|$))', first):
+    return None
+  return (
+    "the text looks like JSON: build_vocab.py and create_pretraining_data.py "
+    f"read JSON lines by {setting('text_field')}"
+  )
+
+
 def doubts(
   lines: Sequence[str], is_prose: bool, words: Callable, max_words: int
 ) -> Iterator[str]:
@@ -124,11 +135,8 @@ def doubts(
 
   `words` splits a text into words. A record has at most `max_words` words.
   """
-  if lines and lines[0].lstrip("\ufeff").startswith('{"'):
-    yield (
-      f"the text looks like JSON: {setting('text_field')}, here and in "
-      "build_vocab.py, names the field that has the text"
-    )
+  if lines and (doubt := doubt_json(lines[0])):
+    yield doubt
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
   single = sum(len(text) == 1 for text in texts)

@@ -142,12 +142,13 @@ def test_a_missing_setting_has_the_default_of_transformers(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [("no", "LABEL_1", "yes"), ()])
-def test_labels_are_converted(tmp_path, labels):
+def test_labels_are_converted(tmp_path, caplog, labels):
   _, settings, _ = _write(tmp_path, "classification", labels=labels)
   names = labels or ("LABEL_0", "LABEL_1", "LABEL_2")
   assert settings["id2label"] == dict(zip("012", names, strict=True))
   assert settings["label2id"] == {name: i for i, name in enumerate(names)}
   assert _read(tmp_path).labels == labels
+  assert ("has no labels.txt: config.json names" in caplog.text) != bool(labels)
 
 
 def test_a_wrong_number_of_labels_is_refused():

@@ -114,8 +114,9 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (LONG, (False, 17), None),
     (LONG, (True,), None),  # prose is split into sentences
     (BOOK, (True, 99), "1 of the first 100 sentences have more than 2,000"),
-    (['\ufeff{"a": "b"}', "owls"], (), "the text looks like JSON: text_field"),
-    (["{a}", '{"a": "b"}'], (), None),
+    (['\ufeff{"a": "b"}', "owls"], (), "the text looks like JSON: build_vocab"),
+    (['[{"a": 1}]', "owls"], (), "the text looks like JSON: "),
+    (["{a} [1]", '{"a": "b"}'], (), None),
     (SINGLE, (True,), "1 of the first 1 documents have one sentence"),
   ],
 )
