@@ -110,11 +110,12 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   tmp_path, monkeypatch, flags, length
 ):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
-  (tmp_path / "input.txt").write_text("a " * 20)  # and [CLS], [SEP]
+  (tmp_path / "input.txt").write_text("a " * 20 + "\nb\n")
   args = programs.arguments(
     "extract_features",
     **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
     layers="-1",
+    batch_size=1,
     output_file=f"{tmp_path}/out",
     vocab_file=f"{tmp_path}/vocab.txt",
     input_file=f"{tmp_path}/input.txt",
@@ -127,8 +128,9 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
 
   monkeypatch.setattr(loop, "predict", predict)
   task.write(args, None, small_model.config(len(TOKENS)))
-  [mask] = masks
-  assert (mask.sum(), len(mask)) == (22, length)
+  # Short lines come first. Each line has [CLS] and [SEP], and its own batch.
+  assert [mask.sum() for mask in masks] == [3, 22]
+  assert len(masks[1]) == length
 
 
 # --- Files of activations ----------------------------------------------------
