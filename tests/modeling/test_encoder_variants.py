@@ -138,6 +138,8 @@ def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
   assert {path.split("/")[1] for path in new} == {"bilstm"}
   assert len(new) == 6  # three variables for each direction
   assert {v.path for v in model.trainable_variables} >= set(new)
+  [layer] = model.get_layer("bert").bilstm.stack
+  assert layer.forward_layer.use_cudnn is False  # exports run on any device
   outputs = models.encoder(BILSTM)(_tokens())
   assert outputs["sequence_output"].shape == (2, 6, 12)
 
