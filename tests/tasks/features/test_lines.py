@@ -95,16 +95,12 @@ def test_batches_hold_every_line_once(lengths, batch_size, multiple):
   assert all(array.dtype == np.int32 for array in batch.values())
 
 
+WINDOWS = {"long_text": "windows", "max_seq_length": 6}
+
+
+# A multiple of 8, also for windows. On TPUs one length, so one compilation.
 @pytest.mark.parametrize(
-  ("flags", "length"),
-  [
-    ({}, 24),  # a multiple of 8
-    (
-      {"long_text": "windows", "max_seq_length": 6},
-      24,
-    ),  # pads the line, not the windows
-    ({"use_tpu": True}, 30),  # one length, and so one compilation
-  ],
+  ("flags", "length"), [({}, 24), (WINDOWS, 24), ({"use_tpu": True}, 30)]
 )
 def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
   tmp_path, monkeypatch, flags, length

@@ -171,5 +171,8 @@ def test_an_export_has_the_labels_of_its_initial_checkpoint(
   CONFIG.to_json(config)
   (tmp_path / "labels.txt").write_text("O\nB-X\n")
   monkeypatch.setattr(task.checks, "labels_file", lambda _: labels)
-  served = task.served_model(args.replace(bert_config_file=config))
+  args = args.replace(bert_config_file=config, feature_based=True)
+  served = task.served_model(args.replace(feature_layers="last"))
   assert served.answers.config.labels == ("O", "B-X")
+  [lstm, _] = served.model.get_layer("bilstm").stack
+  assert lstm.forward_layer.use_cudnn is False  # it runs on any device
