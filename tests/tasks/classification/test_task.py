@@ -137,6 +137,12 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(part.rows) == 2
 
 
+def test_the_flag_num_workers_is_used(args):
+  args = args.replace(num_workers=None)  # reaches a comparison, which raises
+  with pytest.raises(TypeError, match="'<' not supported"):
+    _convert(args, "dev")
+
+
 def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
   args, tmp_path, monkeypatch
 ):
