@@ -151,10 +151,8 @@ def test_padding_is_cut_to_a_length_of_the_given_multiple(tmp_path):
   schema, path = features.pretraining(T, P), str(tmp_path / "x")
   row = _row(schema, 1) | {"input_mask": [1] * 3 + [0] * 5}
   tfrecord.save(path, schema, [row])
-  for multiple, length in ((0, 8), (2, 4), (3, 3)):
-    source = _input([path], multiple=multiple)
-    [batch] = source.train_batches(1, seed=1).take(1)
-    assert batch["input_ids"].shape == (1, length)
+  [batch] = _input([path], multiple=2).train_batches(1, seed=1).take(1)
+  assert batch["input_ids"].shape == (1, 4)
 
 
 def test_a_training_skips_corrupt_records(paths, tmp_path):

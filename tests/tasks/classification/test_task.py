@@ -135,9 +135,6 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(_convert(args, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), "dev")["dev"]
   assert len(part.rows) == 2
-
-
-def test_the_flag_num_workers_is_used(args):
   args = args.replace(num_workers=None)  # reaches a comparison, which raises
   with pytest.raises(TypeError, match="'<' not supported"):
     _convert(args, "dev")
