@@ -228,8 +228,11 @@ OPENED = [
 
 @pytest.mark.parametrize(("given", "named", "expected"), OPENED)
 def test_each_argument_is_used_to_open_a_model(opened, given, named, expected):
-  assert Predictor(*given, **named).inputs == ["text"]
+  predict = Predictor(*given, **named)
+  assert predict.inputs == ["text"]
   assert opened.calls == expected
+  pickle.loads(pickle.dumps(predict))  # opens the same model once more
+  assert opened.calls == 2 * expected
 
 
 @pytest.mark.parametrize(("given", "number"), [({}, 0), ({"warm_up": True}, 1)])

@@ -153,10 +153,7 @@ echo "$TF_CONFIG" >> "{folder}/configurations"
 def test_the_script_for_slurm_starts_every_worker(tmp_path):
   scontrol = ("scontrol", '[ "$3" = "n[1-3]" ] && seq -f n%g 3')
   srun = ("srun", 'for i in 0 1 2; do SLURM_PROCID=$i "${@:2}"; done')
-  script, nodes = (
-    _document("slurm"),
-    {"SLURM_JOB_NODELIST": "n[1-3]"},
-  )
+  script, nodes = (_document("slurm"), {"SLURM_JOB_NODELIST": "n[1-3]"})
   lines = _run_script(script, tmp_path, (scontrol, srun), **nodes)
   for index, line in enumerate(lines):
     _check_cluster(line, index, ["n1", "n2", "n3"])

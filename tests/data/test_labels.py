@@ -35,10 +35,7 @@ def test_a_cell_is_split_into_its_labels(cell, expected):
 
 @pytest.mark.parametrize(
   "cell",
-  [
-    *("['a|b', 'c']", "[1 0]", "a||b"),
-    *('["a", ""]', "[[1]]", "[1.0, 0.0]"),
-  ],
+  [*("['a|b', 'c']", "[1 0]", "a||b"), *('["a", ""]', "[[1]]", "[1.0, 0.0]")],
 )
 def test_cells_with_python_lists_or_blank_labels_are_reported(cell):
   message = r't\.tsv, line 3: .* blank or .* no JSON list; write \["a", "b"\]'

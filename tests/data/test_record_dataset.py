@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from data import features
+from data.batching import Packing
 from data.records import RecordDataset, ShuffledRecords, Source, parser
 from storage import tfrecord
 
@@ -66,6 +69,12 @@ def test_the_length_of_a_batch_is_rounded_up_to_the_chosen_multiple(tmp_path):
   for recorded, length in ((trimmed, {8, T}), (padded, {T})):
     batches = recorded.train_batches(2, seed=1).take(11)
     assert {shape[1] for shape in _shapes(batches)} == length
+
+
+def test_training_packs_into_few_shapes_if_asked(tmp_path):
+  packed = replace(_recorded(tmp_path, 8, [T] * 9), packing=Packing(T))
+  batches = packed.train_batches(9, seed=1, few_shapes=True).take(1)
+  assert _shapes(batches) == [(10, T)]  # one row is empty
 
 
 def test_padding_rows_come_after_all_examples(tmp_path):

@@ -138,6 +138,8 @@ def test_a_bilstm_adds_trained_variables_and_does_not_change_the_width():
   assert {path.split("/")[1] for path in new} == {"bilstm"}
   assert len(new) == 6  # three variables for each direction
   assert {v.path for v in model.trainable_variables} >= set(new)
+  [layer] = model.get_layer("bert").bilstm.stack
+  assert layer.forward_layer.use_cudnn is False  # exports run on any device
   outputs = models.encoder(BILSTM)(_tokens())
   assert outputs["sequence_output"].shape == (2, 6, 12)
 
@@ -163,6 +165,8 @@ def test_shallow_models_are_fine_tuned_and_frozen_but_not_pre_trained():
   model = models.feature_based_tagger(SHALLOW, 3, "last", 4)
   assert model.get_layer("bilstm").input[0].shape[-1] == 24  # two encoders
   assert not [v for v in model.trainable_variables if "bert/" in v.path]
+  names = [v.path for v in models.tagger(SHALLOW, 3).trainable_variables]
+  assert not [name for name in names if "pooler" in name]  # no head reads it
   model = models.multiple_choice(SHALLOW)
   batch = {k: v.reshape(2, 3, 6) for k, v in _tokens(batch=6).items()}
   assert model(batch)["logits"].shape == (2, 3)

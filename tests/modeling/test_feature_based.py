@@ -45,7 +45,7 @@ def test_features_come_from_the_chosen_layers(tagger):
     "weighted_sum_all": lambda: np.mean(layers, axis=0),
   }[choice]
   below_lstm = keras.Model(model.input, model.get_layer("bilstm").input[0])
-  features = below_lstm(_tokens())
+  features = below_lstm(_tokens(), training=True)  # but without dropout
   assert features.shape == (2, 4, 24 if choice == "concat_last_four" else 6)
   np.testing.assert_allclose(features, expected(), atol=1e-6)
   assert model(_tokens())["logits"].shape == (2, 4, TAGS)

@@ -181,6 +181,9 @@ def test_the_device_and_an_environment_variable_select_fused_operations(
     assert fused_ops.is_fused() == expected
     with tracing.mode(fused=not expected):  # overrides the environment
       assert fused_ops.is_fused() != expected
+  with pytest.raises(KeyError), tracing.mode(fused=True):
+    raise KeyError
+  assert not fused_ops.is_fused()  # an error ends the mode
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import models
+from modeling.bert import Embeddings
 from modeling.layers import Dropout
 from modeling.tracing import DropoutSeeds
 from tests.modeling.every_model import CONFIG, tokens
@@ -37,6 +38,21 @@ def test_logits_of_masked_words_keep_the_smaller_type_only_in_training():
   for training, dtype in ((True, tf.bfloat16), (False, tf.float32)):
     logits = head(*inputs, training=training)["masked_lm_logits"]
     assert logits.dtype == dtype
+
+
+def test_gradients_of_a_repeated_token_are_summed_in_float32():
+  keras.config.set_dtype_policy("mixed_bfloat16")
+  embeddings = Embeddings(CONFIG)
+
+  def gradient(number):
+    ids = tf.ones([number, 1], tf.int32)
+    with tf.GradientTape() as tape:
+      vectors, table = embeddings(ids, ids)
+      # The head of masked words reads the table, too.
+      loss = tf.reduce_sum(vectors[..., 0]) + 0 * tf.reduce_sum(table)
+    return tape.gradient(loss, embeddings.word_embeddings.value)
+
+  np.testing.assert_allclose(gradient(500), 500 * gradient(1), rtol=1e-5)
 
 
 def test_the_score_of_a_choice_does_not_depend_on_other_choices():

@@ -85,10 +85,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@given(
-  st.lists(_text, min_size=3, max_size=5),
-  LENGTHS,
-)
+@given(st.lists(_text, min_size=3, max_size=5), LENGTHS)
 def test_answers_make_the_same_rows_as_the_training_program(
   name, tokenizer, texts, length
 ):
@@ -321,8 +318,7 @@ def test_a_word_of_whitespace_becomes_the_symbol_for_a_blank(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("labels", "outside"),
-  [("B-X O", "O"), ("B-X -", "-"), ("NOUN VERB", None)],
+  ("labels", "outside"), [("B-X O", "O"), ("B-X -", "-"), ("NOUN VERB", None)]
 )
 def test_an_answer_names_the_tag_of_words_outside_of_entities(labels, outside):
   labels = labels.split()

@@ -147,13 +147,22 @@ def test_values_outside_the_range_of_the_model_are_refused(
       read(number)
 
 
+def test_padding_is_cut_to_a_length_of_the_given_multiple(tmp_path):
+  schema, path = features.pretraining(T, P), str(tmp_path / "x")
+  row = _row(schema, 1) | {"input_mask": [1] * 3 + [0] * 5}
+  tfrecord.save(path, schema, [row])
+  [batch] = _input([path], multiple=2).train_batches(1, seed=1).take(1)
+  assert batch["input_ids"].shape == (1, 4)
+
+
 def test_a_training_skips_corrupt_records(paths, tmp_path):
   content = bytearray((tmp_path / "a").read_bytes())
   content[20] ^= 1  # in the first record
   (tmp_path / "a").write_bytes(content)
-  sources = [Source([path]) for path in paths[:2]]
+  sources = [Source(paths[:1], 2.0), Source(paths[1:2], 3.0)]
   options = {"max_corrupt_records": 1, "folder": str(tmp_path / "out")}
   source = _input(paths[:2], sources=sources, **options)
+  assert [one.weight for one in source.sources] == [2.0, 3.0]
   assert {*_ids(source.train_batches(2, seed=1), 20)} == {*range(1, 10)}
 
 

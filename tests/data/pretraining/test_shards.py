@@ -74,6 +74,21 @@ def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
   assert first[0] < 0.7 * _records(tmp_path / "all", paths, 1)[0]
 
 
+def test_temporary_files_lie_near_the_output_and_vanish(tmp_path, monkeypatch):
+  monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
+  build, numbers = shards.build_shard, []
+
+  def count_files(*arguments):
+    [folder] = tmp_path.glob("a.parts-*")
+    numbers.append(len([*folder.iterdir()]))
+    return build(*arguments)
+
+  monkeypatch.setattr(shards, "build_shard", count_files)
+  (tmp_path / "text").write_text(as_text(random_documents(60)))
+  _records(tmp_path, [str(tmp_path / "text")], 1)
+  assert len(numbers) > 2 and max(numbers) == 0
+
+
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
 def test_any_number_of_workers_writes_the_same_records(
   masking, tmp_path, monkeypatch

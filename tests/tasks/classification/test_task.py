@@ -135,6 +135,9 @@ def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   assert len(_convert(args, "dev")["dev"].rows) == 7
   part = _convert(args.replace(dry_run=True), "dev")["dev"]
   assert len(part.rows) == 2
+  args = args.replace(num_workers=None)  # reaches a comparison, which raises
+  with pytest.raises(TypeError, match="'<' not supported"):
+    _convert(args, "dev")
 
 
 def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(

@@ -70,6 +70,9 @@ def test_records_of_each_split_can_be_packed(args, log):
     assert part.with_packing(8, packs=True).packing
     assert "a batch of 96 takes" in log.text  # 12 choices of each example
     assert part.multiple == (32 if split == "train" else 8)
+  args = args.replace(num_workers=None)  # reaches a comparison, which raises
+  with pytest.raises(TypeError, match="'<' not supported"):
+    _convert(args, "dev")
 
 
 def test_an_ensemble_averages_the_probabilities(args):

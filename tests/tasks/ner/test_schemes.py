@@ -168,6 +168,9 @@ def test_files_of_iob1_are_read_as_bio(tmp_path, train, dev, log):
   assert sentences[1].tags == ["O", "B-LOC"]
   name = "IOB1" if dev == IOB1 else "BIO"
   assert f"dev: tag scheme {name}" in log.text
+  text = "Ann PER_I\nBen PER_B\nran -\n"
+  [sentence], *_ = _read(tmp_path, text, text)
+  assert sentence.tags == ["PER_B", "PER_B", "-"]  # spelled as in the file
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,9 @@ def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   assert written == pytest.approx(results | {"global_step": 17})
   predicted = _predicted(tmp_path / "out" / "eval_predictions.conll")
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
+  *_, last = ner.evaluate(model, _convert(args, "dev")).judged  # of one word
+  probability = softmax(logits[-1]).max()
+  assert last.probability == pytest.approx(probability, rel=1e-5)
 
 
 def test_an_evaluation_has_precision_recall_and_f1(args, tmp_path, monkeypatch):
@@ -171,5 +174,8 @@ def test_an_export_has_the_labels_of_its_initial_checkpoint(
   CONFIG.to_json(config)
   (tmp_path / "labels.txt").write_text("O\nB-X\n")
   monkeypatch.setattr(task.checks, "labels_file", lambda _: labels)
-  served = task.served_model(args.replace(bert_config_file=config))
+  args = args.replace(bert_config_file=config, feature_based=True)
+  served = task.served_model(args.replace(feature_layers="last"))
   assert served.answers.config.labels == ("O", "B-X")
+  [lstm, _] = served.model.get_layer("bilstm").stack
+  assert lstm.forward_layer.use_cudnn is False  # it runs on any device

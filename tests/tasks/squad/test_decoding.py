@@ -40,11 +40,7 @@ def answer(logits, text=STEVE, **chosen):
   """Returns answer, n-best list and null odds of one question."""
   examples = [question(text)]
   decoded = answers.decode(
-    examples,
-    cut_windows(examples),
-    logits,
-    TOKENIZER,
-    DecodingConfig(**chosen),
+    examples, cut_windows(examples), logits, TOKENIZER, DecodingConfig(**chosen)
   )
   odds = decoded.null_odds.get("q")
   return decoded.answers["q"], decoded.nbest["q"], odds
@@ -52,6 +48,11 @@ def answer(logits, text=STEVE, **chosen):
 
 def texts(nbest):
   return [entry["text"] for entry in nbest]
+
+
+def test_logits_are_added_in_float64():
+  logits = [scores(s4=1.0, s5=1.0, e5=2**-30)]
+  assert answer(logits, max_answer_length=1)[0] == "Smith"
 
 
 def test_spans_of_equal_score_keep_their_order():

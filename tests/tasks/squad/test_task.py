@@ -179,6 +179,8 @@ def test_each_window_becomes_a_record(tmp_path):
   assert train_set.rows == []  # only an evaluation needs windows in memory
   assert train_set.examples == examples.training_order(questions) != questions
   assert [one.qas_id for one in dev_set.examples] == [*"01234"]
+  with pytest.raises(TypeError, match="'<' not supported"):
+    _eval_data(args.replace(num_workers=None))  # reaches a comparison
   # Without --dynamic_padding, all batches have max_seq_length.
   assert (train_set.multiple, dev_set.multiple) == (0, 0)
   args = args.replace(dynamic_padding=True, jit_compile=True)
