@@ -308,6 +308,7 @@ CASES = [
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
+  (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "=9 leaves tokens out: a window"),
   (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
 ]
 
