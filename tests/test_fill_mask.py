@@ -42,8 +42,7 @@ def test_standard_input_is_read_and_init_checkpoint_may_be_a_folder(
 ):
   """The model has only the masked-LM head."""
   model = checkpoint.Reader(str(flags["init_checkpoint"]))
-  names = [name for name in model.shapes if "seq_relationship" not in name]
-  values = {name: model[name] for name in names}
+  values = {k: model[k] for k in model.shapes if "seq_rel" not in k}
   checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
   text = "하늘 [MASK]\n"
   flags = flags | {"init_checkpoint": tmp_path, "input_file": "-"}

@@ -144,14 +144,14 @@ def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
       _check(folder, *fixed_flags, output_dir=run, **{name: value})
 
 
-TSV, BASED = {"task_name": "tsv"}, {"feature_based": True}
+TSV = {"task_name": "tsv"}
 WINDOWED = TSV | {"long_text": "windows", "max_text_length": 16}
 # Columns: program, other flags, flags that a later run must not change.
 FIXED = [
   ("run_classifier", TSV, "is_regression long_text"),
   ("run_classifier", WINDOWED, "max_seq_length window_stride window_pooling"),
   ("run_ner", {}, "document_context feature_based"),
-  ("run_ner", BASED, "feature_layers lstm_units"),
+  ("run_ner", {"feature_based": True}, "feature_layers lstm_units"),
   ("run_squad", {"max_query_length": 5}, "version_2_with_negative"),
 ]
 
@@ -165,6 +165,18 @@ def test_a_run_keeps_the_flags_that_decide_what_a_model_reads(
     _record(folder, program, **args.to_dict() | {name: "other"})
     with pytest.raises(ValueError, match=f"--{name}=.*, but the "):
       stages.program(program).check_flags(args)
+
+
+def test_a_student_needs_the_vocabulary_and_case_of_its_teacher(folder):
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  _record(folder, "run_classifier", **names)
+  flags = {"teacher": f"{folder}/run", "do_train": True}
+  for case, message in ((True, None), (False, "_case=False, but --teacher=")):
+    with raises(message):
+      _check(folder, **flags, do_lower_case=case)
+  (folder / "run/vocab.txt").write_text("\n".join([*TOKENS[:5], "b"]))
+  with raises("vocab.txt has other tokens than"):
+    _check(folder, **flags)
 
 
 def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):

@@ -83,8 +83,10 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   # The second command adds the missing trials.
   training_program.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
+  (tmp_path / "best/model.ckpt-3.index").touch()  # of an older sweep
   training_program.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
+  assert not (tmp_path / "best/model.ckpt-3.index").exists()
   python, *words = commands[1]
   folder = f"--output_dir={tmp_path}/rate_1e-05_seed_2"
   assert python == sys.executable
