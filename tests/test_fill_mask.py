@@ -37,10 +37,7 @@ def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
     assert len(line.split()) == 4  # two words with probabilities
 
 
-def test_standard_input_is_read_and_init_checkpoint_may_be_a_folder(
-  flags, tmp_path
-):
-  """The model has only the masked-LM head."""
+def test_standard_input_is_read_by_a_masked_lm_in_a_folder(flags, tmp_path):
   model = checkpoint.Reader(str(flags["init_checkpoint"]))
   values = {k: model[k] for k in model.shapes if "seq_rel" not in k}
   checkpoint.write(str(tmp_path / "bert_model.ckpt"), values)
