@@ -337,7 +337,8 @@ def test_a_model_that_is_gone_has_closed_its_file(interpreters):
   _, descriptor = engine._file
   del engine
   gc.collect()
-  pytest.raises(OSError, os.fstat, descriptor)
+  with pytest.raises(OSError):
+    os.fstat(descriptor)
 
 
 def test_a_relative_path_stays_valid_in_another_working_directory(
