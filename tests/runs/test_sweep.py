@@ -118,11 +118,8 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
   assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
-  assert commands[1][4:7] == [
-    "--learning_rate=3e-05",
-    "--train_batch_size=16",
-    "--num_train_epochs=3.0",
-  ]
+  trial = "--learning_rate=3e-05 --train_batch_size=16 --num_train_epochs=3.0"
+  assert commands[1][4:7] == trial.split()
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
 
 
