@@ -67,11 +67,14 @@ def test_a_run_is_converted_with_the_files_that_its_flags_name(runs, tmp_path):
   flags = {flag: f"bert/{name}" for flag, name in names.items()}
   entry = {"program": "run_ner", "flags": flags, "directory": str(runs)}
   (run_dir / "run.json").write_text(json.dumps([entry]))
-  run("convert_checkpoint", input=run_dir, output=tmp_path / "folder")
-  settings = json.loads((tmp_path / "folder/config.json").read_text())
+  out = tmp_path / "folder"
+  run("convert_checkpoint", input=run_dir, output=out, do_lower_case=False)
+  settings = json.loads((out / "config.json").read_text())
   assert settings["architectures"] == ["BertForTokenClassification"]
-  path = tmp_path / "folder/vocab.txt"
-  assert path.read_bytes() == (runs / "bert/vocab.txt").read_bytes()
+  settings = json.loads((out / "tokenizer_config.json").read_text())
+  assert settings["do_lower_case"] is False
+  vocabulary = (runs / "bert/vocab.txt").read_bytes()
+  assert (out / "vocab.txt").read_bytes() == vocabulary
 
 
 def test_a_checkpoint_without_slots_has_a_third_of_the_size(runs, tmp_path):

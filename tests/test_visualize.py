@@ -70,10 +70,12 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
   labels.save(["no", "yes"], str(tmp_path))
   files = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
   flags = {flag: str(best / name) for flag, name in files.items()}
-  flags |= {"task_name": "tsv", "max_seq_length": 9, "keep_best": True}
+  flags |= {"task_name": "tsv", "max_seq_length": 9}
   flags = programs.defaults("run_classifier") | flags
   entry = {"program": "run_classifier", "flags": flags}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
+  checkpoint.write(str(tmp_path / "newest.ckpt"), other)
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "newest.ckpt"')
   _add_averages(str(best / "b.ckpt"))
   weights = []
   for model in (tmp_path, best, best / "a.ckpt", best / "b.ckpt"):
@@ -82,7 +84,7 @@ def test_a_checkpoint_has_the_task_of_its_run(tmp_path):
     assert served.answers.task == "classification"
     weights.append(served.model.get_weights()[0].ravel().tolist())
   # b.ckpt is not the checkpoint that `checkpoint` names.
-  assert weights[0] == weights[1] == weights[2] != weights[3]
+  assert weights[0] != weights[1] == weights[2] != weights[3]
   assert {*weights[3]} == {5.0}
 
 

@@ -128,8 +128,10 @@ def test_input_files_must_exist_and_output_files_must_be_new(tmp_path):
     args.replace(dev_file=str(tmp_path)).check_file("dev_file")
   settings.check_output_file(str(output), False, path)
   (tmp_path / "link").symlink_to(output)
-  with pytest.raises(ValueError, match="is an input, too"):
-    settings.check_output_file(str(output), False, path, f"{tmp_path}/link")
+  names = [str(output), f"{tmp_path}/link"]
+  for name, other in (names, names[::-1]):
+    with pytest.raises(ValueError, match="is an input, too"):
+      settings.check_output_file(name, True, path, other)
   output.touch()
   with pytest.raises(FileExistsError, match=r"out exists already; remove it"):
     settings.check_output_file(str(output), False, path)

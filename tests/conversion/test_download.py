@@ -272,7 +272,7 @@ def test_the_hash_of_a_zip_is_checked(hub, archive):
   with pytest.raises(UserError, match=r"its SHA-256 is .*, do not"):
     _convert(hub, f"{hub.zip}#sha256=00")
   digest = download.hashlib.sha256(hub.archives["/bert.zip"]).hexdigest()
-  _convert(hub, f"{hub.zip}#sha256={digest}")
+  _convert(hub, f"{hub.zip}#sha256={digest.upper()}")
 
 
 def test_a_url_of_anything_but_a_release_gives_a_one_line_error(hub, archive):

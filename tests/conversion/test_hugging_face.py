@@ -171,9 +171,10 @@ def test_a_classifier_with_one_label_is_a_regression(tmp_path):
   bert = _bert("classification")
   for name in ("output_weights", "output_bias"):
     bert.values[name] = bert.values[name][:1]
-  hugging_face.write(bert, str(tmp_path), "classification")
-  settings = json.loads((tmp_path / "config.json").read_text())
-  assert settings["problem_type"] == "regression"
+  for head, expected in (("classification", "regression"), ("tagging", None)):
+    hugging_face.write(bert, str(tmp_path), head)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    assert settings.get("problem_type") == expected
   bert.multi_label = True  # one label, which a text may lack
   hugging_face.write(bert, str(tmp_path), "classification")
   assert _read(tmp_path).multi_label

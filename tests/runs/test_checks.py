@@ -10,7 +10,7 @@ import pytest
 from modeling import models
 from runs import checks, fine_tune, model_files, session, trained_model
 from storage import UserError
-from tests import programs, shared, small_model
+from tests import programs, shared, small_model, stages
 from training import checkpoint, checkpoint_files
 
 TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a")
@@ -35,14 +35,18 @@ def _record(folder, program, **flags):
   (folder / "run/run.json").write_text(json.dumps([entry]))
 
 
-def _check(folder, *same, program="run_classifier", **changes):
+def _arguments(folder, program, **changes):
   flags = {
     "bert_config_file": str(folder / "bert_config.json"),
     "vocab_file": str(folder / "vocab.txt"),
     "output_dir": str(folder / "out"),
     "max_seq_length": 16,
   }
-  args = programs.arguments(program, **flags | changes)
+  return programs.arguments(program, **flags | changes)
+
+
+def _check(folder, *same, program="run_classifier", **changes):
+  args = _arguments(folder, program, **changes)
   if program == "run_pretraining":
     checks.check_run(args, model_files.config(args))
   else:
@@ -138,6 +142,40 @@ def test_an_error_names_a_flag_that_contradicts_the_trained_model(folder):
   ):
     with pytest.raises(ValueError, match=f"--{name}={value}, but the model in"):
       _check(folder, *fixed_flags, output_dir=run, **{name: value})
+
+
+TSV = {"task_name": "tsv"}
+WINDOWED = TSV | {"long_text": "windows", "max_text_length": 16}
+FIXED = [
+  ("run_classifier", TSV, "is_regression long_text"),
+  ("run_classifier", WINDOWED, "max_seq_length window_stride window_pooling"),
+  ("run_ner", {}, "document_context feature_based"),
+  ("run_ner", {"feature_based": True}, "feature_layers lstm_units"),
+  ("run_squad", {"max_query_length": 5}, "version_2_with_negative"),
+]
+
+
+@pytest.mark.parametrize(("program", "flags", "fixed"), FIXED)
+def test_a_run_keeps_the_flags_that_decide_what_a_model_reads(
+  folder, program, flags, fixed
+):
+  args = _arguments(folder, program, output_dir=str(folder / "run"), **flags)
+  for name in fixed.split():
+    _record(folder, program, **args.to_dict() | {name: "other"})
+    with pytest.raises(ValueError, match=f"--{name}=.*, but the "):
+      stages.program(program).check_flags(args)
+
+
+def test_a_student_needs_the_vocabulary_and_case_of_its_teacher(folder):
+  names = {"bert_config_file": "bert_config.json", "vocab_file": "vocab.txt"}
+  _record(folder, "run_classifier", **names)
+  flags = {"teacher": f"{folder}/run", "do_train": True}
+  for case, message in ((True, None), (False, "_case=False, but --teacher=")):
+    with raises(message):
+      _check(folder, **flags, do_lower_case=case)
+  (folder / "run/vocab.txt").write_text("\n".join([*TOKENS[:5], "b"]))
+  with raises("vocab.txt has other tokens than"):
+    _check(folder, **flags)
 
 
 def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
@@ -308,6 +346,7 @@ CASES = [
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
   (LONG_TEXTS, WINDOWS | {"max_text_length": 9}, "=9 is less than --max_seq"),
+  (LONG_TEXTS, WINDOWS | {"window_stride": 9}, "=9 leaves tokens out"),
   (LONG_TEXTS, {"given": ["max_text_length"]}, "length needs --long_text=wi"),
 ]
 

@@ -169,6 +169,13 @@ def test_a_best_checkpoint_without_the_checkpoints_of_its_run_is_refused(
     _train(_flags(tmp_path), [])
 
 
+def test_a_sweep_knows_a_changed_training_or_dev_set():
+  known = {"train": ["a"], "dev": ["b"], "test": ["c"]}
+  sets = (known, *(known | {split: ["d"]} for split in known))
+  first, *marks = map(fine_tune._fingerprint, sets)
+  assert [mark != first for mark in marks] == [True, True, False]
+
+
 def test_too_few_examples_are_refused_but_a_dry_run_may_have_few(tmp_path):
   args = _flags(tmp_path, num_train_epochs=0.3)
   message = r"24 examples x --num_train_epochs=0.3 make no step of --tra"

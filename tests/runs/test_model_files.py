@@ -148,9 +148,11 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
 
 
 def test_a_warning_names_files_with_changed_data(tmp_path, caplog):
+  # JSON has a list for a tuple, which is not a change.
+  args = programs.arguments("run_classifier", class_weights=("a=2", "b=1"))
   trained = {"a": "1", "b": "2", "gone": "3"}
-  checkpoint_files.append_run(str(tmp_path), {"flags": {}, "data": trained})
-  args = programs.arguments("run_pretraining")
+  entry = {"flags": args.to_dict(), "data": trained}
+  checkpoint_files.append_run(str(tmp_path), entry)
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})

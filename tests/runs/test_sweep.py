@@ -83,8 +83,10 @@ def test_a_sweep_copies_its_best_trial_to_the_output_folder(
   # The second command adds the missing trials.
   training_program.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
+  (tmp_path / "best/model.ckpt-3.index").touch()  # of an older sweep
   training_program.run_sweep(_flags(tmp_path))
   assert len(commands) == 4
+  assert not (tmp_path / "best/model.ckpt-3.index").exists()
   python, *words = commands[1]
   folder = f"--output_dir={tmp_path}/rate_1e-05_seed_2"
   assert python == sys.executable
@@ -116,11 +118,8 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   names = [command[3].rpartition("/")[2] for command in commands]
   parts = ("16_epochs_2", "16_epochs_3", "32_epochs_2", "32_epochs_3")
   assert names == [f"rate_3e-05_batch_{part}_seed_1" for part in parts]
-  assert commands[1][4:7] == [
-    "--learning_rate=3e-05",
-    "--train_batch_size=16",
-    "--num_train_epochs=3.0",
-  ]
+  trial = "--learning_rate=3e-05 --train_batch_size=16 --num_train_epochs=3.0"
+  assert commands[1][4:7] == trial.split()
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
 
 

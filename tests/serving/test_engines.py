@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import gc
 import http.server
 import json
 import os
@@ -329,6 +330,15 @@ def test_an_open_model_gives_the_same_answers_when_its_folder_changes(
   shutil.rmtree(tmp_path / "1")
   shutil.copytree(folders["classification"], tmp_path / "1")
   assert predict(["ab"] * 3) == expected * 3  # opens more interpreters
+
+
+def test_a_model_that_is_gone_has_closed_its_file(interpreters):
+  engine = LiteRtEngine("file")
+  _, descriptor = engine._file
+  del engine
+  gc.collect()
+  with pytest.raises(OSError):
+    os.fstat(descriptor)
 
 
 def test_a_relative_path_stays_valid_in_another_working_directory(

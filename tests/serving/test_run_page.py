@@ -32,7 +32,7 @@ def _judged(text, truth, *probabilities):
 
 JUDGED = [
   _judged("a\tb\nc", 1, 0.1, 0.9),
-  _judged("almost", 1, 0.6, 0.4),
+  _judged("almost", 0, 0.4, 0.6),
   _judged("sure </script>", 0, 0.01, 0.99),
   _judged("right", 0, 0.95, 0.05),
 ]
@@ -55,23 +55,20 @@ def test_the_table_has_a_line_for_each_example(tmp_path):
   lines = (tmp_path / "t.tsv").read_text().splitlines()
   assert lines[0] == "id\ttext\tlabel\tprediction\tprobability\tis_right"
   assert lines[1] == "0\ta b c\tyes\tyes\t0.9000\t1"
-  assert lines[2] == "1\talmost\tyes\tno\t0.6000\t0"
+  assert lines[2] == "1\talmost\tno\tyes\t0.6000\t0"
   assert len(lines) == 5
 
 
 def test_the_page_shows_the_most_confident_errors_first(tmp_path):
-  data = _data(
-    tmp_path, curves=[{"step": 3, "loss": 0.5, "eval_loss": math.nan}]
-  )
+  curves = [{"step": 3, "loss": 0.5, "eval_loss": math.nan}]
+  data = _data(tmp_path, curves=curves)
   texts = [error["texts"]["text"] for error in data["errors"]]
   assert texts == ["sure </script>", "almost"]
   assert (data["examples"], data["wrong"]) == (4, 2)
-  assert data["confusion"] == {"labels": LABELS, "counts": [[1, 1], [1, 1]]}
+  assert data["confusion"] == {"labels": LABELS, "counts": [[1, 2], [0, 1]]}
   # Several values have commas, as on a command line.
-  assert data["flags"] == {
-    "learning_rate": "5e-05,3e-05",
-    "train_batch_size": "8",
-  }
+  flags = {"learning_rate": "5e-05,3e-05", "train_batch_size": "8"}
+  assert data["flags"] == flags
   assert data["curves"] == [{"step": 3, "loss": 0.5}]  # JSON lacks NaN
   assert data["scores"] == {"eval_accuracy": 0.5}
 
@@ -102,17 +99,18 @@ def test_calibration_finds_the_temperature_of_sharpened_probabilities():
   truths = (rng.random(4000) < probs[:, 1]).astype(int)
   sharp = np.exp(3 * logits) / np.exp(3 * logits).sum(1, keepdims=True)
   rows = zip(truths.tolist(), sharp.tolist(), strict=True)
-  result = run_page.calibration(
-    [_judged("", truth, *row) for truth, row in rows]
-  )
+  judged = [_judged("", truth, *row) for truth, row in rows]
+  result = run_page.calibration(judged)
   assert result["temperature"] == pytest.approx(3, rel=0.1)
   assert result["fitted_error"] < 0.03 < result["error"]
   assert sum(number for *_, number in result["bins"]) == 4000
 
 
 def test_a_calibration_bin_has_the_mean_probability_and_accuracy():
-  judged = [_judged("", 0, 0.62, 0.38), _judged("", 1, 0.68, 0.32)]
-  [(probability, accuracy, number)] = run_page.calibration(judged)["bins"]
+  sure = _judged("", 0, 1, 0)
+  judged = [_judged("", 0, 0.62, 0.38), _judged("", 1, 0.68, 0.32), sure]
+  (probability, accuracy, number), last = run_page.calibration(judged)["bins"]
+  assert last == (1.0, 1.0, 1)
   assert probability == pytest.approx(0.65)
   assert (accuracy, number) == (0.5, 2)
 

@@ -63,6 +63,7 @@ def test_a_cached_index_is_used_until_a_file_changes(paths, tmp_path, scanned):
   _write(paths[1], 1, before.st_size - 16 - 7)  # 16 bytes frame 7 digits
   assert os.path.getsize(paths[1]) == before.st_size
   assert record_scan.load_index(paths, cache).records == 1 + 1 + 1000
+  record_scan.load_index(paths, cache)  # a new entry is cached, too
   assert scanned[4:] == [paths[1]]
 
 
