@@ -115,8 +115,8 @@ def load(folder: str) -> LabelSet:
   """Reads labels.txt of a folder; see `read_file`."""
   return read_file(
     os.path.join(folder, FILE_NAME),
-    f"To train for other labels, give {setting('init_checkpoint', folder)} and "
-    f"another {setting('output_dir')}",
+    f"To train for other labels, name another {setting('output_dir')}; "
+    f"{setting('init_checkpoint', folder)} starts from this model",
   )
 
 

@@ -97,10 +97,11 @@ class FineTuning(Vocabulary, Training):
     return self.keep_best or self.early_stopping_patience > 0
 
   def threshold_file(self, name: str) -> str:
-    """Path of thresholds that a run saves; an ensemble has a separate file."""
-    stem, end = os.path.splitext(name)
-    file = f"{stem}{'_ensemble' * (self.ensemble > 1)}{end}"
-    return os.path.join(self.output_dir, file)
+    """Path of thresholds that a run saves; each ensemble size has one."""
+    if self.ensemble > 1:
+      stem, end = os.path.splitext(name)
+      name = f"{stem}_ensemble_{self.ensemble}{end}"
+    return os.path.join(self.output_dir, name)
 
   @property
   def evaluates_while_training(self) -> bool:

@@ -145,11 +145,12 @@ def _classifier(tmp_path):
   ("do_train", "ensemble", "file", "fits"),
   [
     (True, 1, None, True),
-    (True, 1, "thresholds_ensemble.tsv", True),
+    (True, 1, "thresholds_ensemble_2.tsv", True),
     (False, 1, "thresholds.tsv", False),
     (False, 1, None, False),  # a model without a file has thresholds of 0.5
     (False, 2, "thresholds.tsv", True),  # thresholds of one model
-    (False, 2, "thresholds_ensemble.tsv", False),
+    (False, 2, "thresholds_ensemble_2.tsv", False),
+    (False, 3, "thresholds_ensemble_2.tsv", True),
   ],
 )
 def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(

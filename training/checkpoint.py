@@ -64,7 +64,9 @@ def open_reader(path: str) -> "Reader":
   For attention "shallow", `path` names a left-to-right and a right-to-left
   encoder, with a comma between.
   """
-  prefixes = [checkpoint_files.find_checkpoint(x) for x in path.split(",")]
+  is_one = files.exists(path) or files.exists(f"{path}.index")
+  paths = [path] if is_one else path.split(",")
+  prefixes = [checkpoint_files.find_checkpoint(path) for path in paths]
   return SideBySide(*prefixes) if len(prefixes) > 1 else Reader(*prefixes)
 
 

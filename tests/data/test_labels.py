@@ -133,7 +133,7 @@ def test_a_label_set_keeps_its_source_and_remedy(tmp_path):
   assert labels.known_labels(label_set) == "a, b (of x/labels.txt). Do this"
   assert labels.known_labels(("a", "b")) == "a, b"
   known = labels.known_labels(labels.load(str(tmp_path)))
-  assert f"give init_checkpoint={tmp_path} and another" in known
+  assert f"; init_checkpoint={tmp_path} starts from this model" in known
 
 
 def test_the_log_counts_the_examples_of_each_label(log):

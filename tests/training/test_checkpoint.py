@@ -65,14 +65,15 @@ def test_find_checkpoint_accepts_the_name_of_any_file_of_a_checkpoint(tmp_path):
     checkpoint_files.find_checkpoint(str(tmp_path / "none"))
 
 
+@pytest.mark.parametrize("name", ["a.ckpt", "a, b.ckpt"])
 def test_a_checkpoint_named_without_a_folder_is_in_the_current_folder(
-  tmp_path, monkeypatch
+  tmp_path, monkeypatch, name
 ):
   monkeypatch.chdir(tmp_path)
-  checkpoint.write("a.ckpt", {"a": tf.Variable([1.0, 2.0])})
-  assert checkpoint.open_reader("a.ckpt")["a"].tolist() == [1.0, 2.0]
-  names = ["a.ckpt.data-00000-of-00001", "a.ckpt.index"]
-  assert sorted(checkpoint.files_of("a.ckpt")) == names
+  checkpoint.write(name, {"a": tf.Variable([1.0, 2.0])})
+  assert checkpoint.open_reader(name)["a"].tolist() == [1.0, 2.0]
+  names = [f"{name}.data-00000-of-00001", f"{name}.index"]
+  assert sorted(checkpoint.files_of(name)) == names
 
 
 def test_two_encoders_are_read_without_slots_and_heads(tmp_path):

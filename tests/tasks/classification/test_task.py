@@ -212,7 +212,7 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   metrics.save_thresholds(several_labels(1, 1, 1), str(path))
   assert evaluate(several_labels(), fits=False)["eval_macro_f1"] == 0
   evaluate(several_labels(), fits=True, ensemble=2)
-  assert path.with_name("thresholds_ensemble.tsv").exists()
+  assert path.with_name("thresholds_ensemble_2.tsv").exists()
   path.unlink()
   toy.set_worker(monkeypatch, 1)  # only the chief writes
   assert evaluate(several_labels(), fits=True) == result
