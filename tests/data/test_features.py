@@ -70,16 +70,16 @@ def test_the_log_counts_long_texts_and_suggests_a_length(log):
   assert record.levelname == "WARNING"
   assert record.getMessage() == (
     "train.tsv: max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
-    "their ends are cut off; the longest has 300 tokens; try max_seq_length=128"
+    "their ends are cut off; the longest has 300 tokens; max_seq_length=128 cuts 1.0 %"
   )
 
 
 def test_few_long_texts_are_logged_as_info_and_short_texts_are_not_logged(log):
   log_lengths("x", {60: 999, 100: 1}, 64, flag="max_text_length")
   assert "max_text_length=64 is exceeded by 1 of 1,000 texts" in log.text
-  assert "try" not in log.text  # 99 % of the texts fit
+  assert "cuts" not in log.text  # 99 % of the texts fit
   log_lengths("x", {30: 19, 900: 1}, 64)  # five percent are many
-  assert "try max_seq_length=512" in log.text
+  assert "max_seq_length=512 cuts 5.0 %" in log.text
   assert [record.levelname for record in log.records] == ["INFO", "WARNING"]
   log.clear()
   log_lengths("x", {30: 99, 64: 1}, 64)

@@ -72,7 +72,7 @@ def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
       assert scores["best_f1"] == 0.0
     else:
       _predict(changed, data)
-    suffix = "_ensemble" if ensemble > 1 else ""
+    suffix = f"_ensemble_{ensemble}" if ensemble > 1 else ""
     path = tmp_path / f"null_score_diff_threshold{suffix}.txt"
     written = path.exists()
     path.unlink(missing_ok=True)
