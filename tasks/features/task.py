@@ -36,7 +36,7 @@ def write(settings: Settings, model, config: BertConfig) -> None:
 
 
 def _extract(settings: Settings, model, lines, max_tokens, progress):
-  """Yields lines with activations; see lines.chunks for `max_tokens`."""
+  """Yields lines with activations; `max_tokens`: see text_lines.chunks."""
   # A TPU gets only full-length rows: XLA compiles the model for each length.
   length = settings.row_length
   multiple = length if settings.on_tpu else 8

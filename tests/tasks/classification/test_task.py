@@ -91,9 +91,9 @@ def test_each_dev_file_is_evaluated_in_separate_batches(
 def test_rows_of_each_test_file_are_predicted_in_the_order_of_the_file(
   args, batch_sizes, tmp_path
 ):
-  texts = Classification(args, {}, named=MNLI)
+  classification = Classification(args, {}, named=MNLI)
   for split, part in _convert(args, "test").items():
-    texts.predict(None, split, part, 17)
+    classification.predict(None, split, part, 17)
     suffix = split.removeprefix("test")
     assert part.path == f"{args.output_dir}/predict{suffix}.tf_record"
     logits = LOGITS[: len(part.rows)]
