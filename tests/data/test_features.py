@@ -70,7 +70,8 @@ def test_the_log_counts_long_texts_and_suggests_a_length(log):
   assert record.levelname == "WARNING"
   assert record.getMessage() == (
     "train.tsv: max_seq_length=64 is exceeded by 10 of 100 texts (10.0 %): "
-    "their ends are cut off; the longest has 300 tokens; max_seq_length=128 cuts 1.0 %"
+    "their ends are cut off; the longest has 300 tokens; max_seq_length=128 "
+    "cuts 1.0 %"
   )
 
 

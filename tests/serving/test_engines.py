@@ -66,11 +66,11 @@ def _row(*shape, **more):
 
 def test_a_batch_has_rows_of_similar_length_and_equal_numbers_of_choices():
   rows = [_row(n) for n in (300, 1, 299, 2)] * 8
-  # The rows have one choice each: a batch gets 8 rows, even beyond max_tokens.
+  # A batch gets at least 8 rows, even if these exceed max_tokens.
   batches = list(engines.batches(rows, max_tokens=1024))
   short = [*range(1, 32, 4), *range(3, 32, 4)]  # lengths 1 and 2
   assert batches == [short, [*range(2, 32, 4)], [*range(0, 32, 4)]]
-  rows = [_row(2, 4), _row(3, 4), _row(2, 5)]  # two and three choices
+  rows = [_row(2, 4), _row(3, 4), _row(2, 5)]  # 2 or 3 choices: two batches
   assert list(engines.batches(rows, max_tokens=1024)) == [[0, 2], [1]]
 
 
