@@ -100,7 +100,7 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
   assert args.do_lower_case is not is_lower
 
 
-def test_files_beside_a_run_are_preferred_to_files_named_in_run_json(folders):
+def test_files_in_a_run_are_preferred_to_files_named_in_run_json(folders):
   run, config, before = folders
   folder = str(run)
   message = r"no vocab.txt beside .*run \(its run.json names None\): copy the"
