@@ -15,10 +15,9 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
-import storage
 from cli import settings
 from cli.settings import S, Settings
-from storage import UserError, silence_tensorflow
+from storage import UserError, silence_tensorflow, write_settings_as_flags
 
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
@@ -57,7 +56,7 @@ def run(kind: type[S], *steps: Callable, writes_files: bool = False) -> None:
       return 1
 
   settings.define(kind, flags.FLAGS)
-  storage.writes_flags = True
+  write_settings_as_flags()
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().python_handler.setFormatter(_Formatter())
   silence_tensorflow()

@@ -180,7 +180,9 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
   path = max(present, key=lambda path: len(vocab.load(path)), default=None)
   normalizer = fast.get("normalizer") or {"type": "missing"}
   splitter = fast.get("pre_tokenizer") or {"type": "missing"}
-  lower = settings.get("do_lower_case", normalizer.get("lowercase"))
+  lower = settings.get("do_lower_case")
+  if lower is None:
+    lower = normalizer.get("lowercase")
   parts = normalizer.get("normalizers", ())  # of a Sequence
   if lower is None and {"type": "Lowercase"} in parts:
     lower = True

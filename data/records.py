@@ -96,7 +96,7 @@ class TrainingRecords(abc.ABC):
     """Endless batches; the seed sets the order.
 
     Without packing, batches are {field: [B / replicas, ...]}. With packing, see
-    Packing.pack, also for `few_shapes`. The `options` are those of
+    Packing.pack, also for `few_shapes`. For the `options`, see
     ShuffledRecords.batches.
     """
     order = ShuffledRecords(self.sources, seed, self.index_file)

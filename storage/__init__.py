@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from absl import logging
 
-# True in programs: `setting` then writes `--seed`.
-writes_flags = False
+_writes_flags = False  # see write_settings_as_flags
 
 
 class UserError(ValueError):
@@ -24,13 +23,19 @@ class UserError(ValueError):
   """
 
 
+def write_settings_as_flags() -> None:
+  """Makes `setting` write `--seed`. Every program calls this function first."""
+  global _writes_flags
+  _writes_flags = True
+
+
 def setting(name: str, value: object = None) -> str:
   """Spells a setting for a message: `--seed=3` in programs, else `seed=3`.
 
   Only programs, cli/, runs/ and tasks/ spell flags without this function.
   """
   text = name if value is None else f"{name}={value}"
-  return f"--{text}" if writes_flags else text
+  return f"--{text}" if _writes_flags else text
 
 
 # --- Progress ---------------------------------------------------------------

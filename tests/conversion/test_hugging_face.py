@@ -230,7 +230,9 @@ def _write_fast(folder, settings=None, lowercase=True):
 
 
 @pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("settings", [None, TRANSFORMERS_5, BACKEND])
+@pytest.mark.parametrize(
+  "settings", [None, TRANSFORMERS_5, BACKEND | {"do_lower_case": None}]
+)
 def test_vocabulary_and_case_of_a_folder_of_transformers_5_are_read(
   tmp_path, caplog, settings, lower
 ):
