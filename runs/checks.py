@@ -1,5 +1,6 @@
 """Checks settings of a run, first for contradictions, then against files."""
 
+import os
 from collections.abc import Iterable
 
 from absl import logging
@@ -132,6 +133,8 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   Without --vocab_file a run reads no text, so that letter case does not matter.
   Raises ValueError if flags do not fit, OSError for a read-only folder.
   """
+  if os.path.isfile(settings.output_dir):
+    raise UserError(f"--output_dir={settings.output_dir} is a file, no folder")
   files.check_writable(settings.output_dir, "output_dir")
   checkpoint_files.check_listed(settings.output_dir)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):

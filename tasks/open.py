@@ -139,7 +139,7 @@ class Predictor:
     warm_up: bool = False,
     **changes,
   ):
-    path = absolute(os.fspath(model))
+    path = absolute(os.path.expanduser(model))
     self._source = partial(Predictor, path, engine, files, timeout, **changes)
     if path.startswith(("http://", "https://")):
       if files is None or engine != "auto" or changes:

@@ -49,6 +49,7 @@ MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
+run_classifier | do_train output_dir=vocab.txt | --output_dir=vocab.txt is a file, no folder
 run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or test
 run_classifier | do_train -data_dir | this command needs --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'

@@ -2,6 +2,7 @@
 
 import fnmatch
 import functools
+import os
 import pickle
 import re
 import shutil
@@ -219,6 +220,7 @@ _FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
 _QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
   (["/m"], {}, [("folder", "/m", "auto")]),
+  (["~/m"], {}, [("folder", os.path.expanduser("~/m"), "auto")]),
   (["/m", "litert"], {}, [("folder", "/m", "litert")]),
   (["/m"], _FALSE, [("folder", "/m", "auto", _FALSE)]),  # but not left out
   ([URL], {"files": "f"}, [("files", "f"), ("url", URL, "answers", 30.0)]),

@@ -9,15 +9,28 @@ function short(value) {
   return value && Math.abs(value) < 0.001 ? value.toExponential(1) : Number(value.toPrecision(3));
 }
 
-// A panel with curves, {class: [[x, y], ...]}, between the limits of both axes.
-function panel(title, curves, [x0, x1], [y0, y1]) {
+// Round numbers in equal steps, from below `low` to above `high`.
+function ticks(low, high) {
+  const size = (high - low || Math.abs(high) || 1) / 3;
+  const power = 10 ** Math.floor(Math.log10(size));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= size);
+  const [first, last] = [Math.floor(low / step + 1e-6), Math.ceil(high / step - 1e-6)];
+  return Array.from({ length: Math.max(last - first, 1) + 1 }, (_, n) => Number(((first + n) * step).toPrecision(6)));
+}
+
+// A panel with curves, {class: [[x, y], ...]}, of x from x0 to x1.
+function panel(title, curves, axis, [x0, x1]) {
+  const heights = Object.values(curves).flat().map(([, value]) => value);
+  const numbers = ticks(Math.min(...heights), Math.max(...heights));
+  const [y0, y1] = [numbers[0], numbers.at(-1)];
   const x = (value) => LEFT + ((value - x0) / (x1 - x0 || 1)) * (WIDTH - LEFT - 12);
   const y = (value) => HEIGHT - BOTTOM - ((value - y0) / (y1 - y0 || 1)) * (HEIGHT - BOTTOM - 26);
   const nodes = [svg("text", { x: 8, y: 16, "font-weight": 600 }, title)];
-  for (const value of [y0, (y0 + y1) / 2, y1]) {
+  for (const value of numbers) {
     nodes.push(svg("line", { class: "grid", x1: LEFT, x2: WIDTH - 12, y1: y(value), y2: y(value) }));
-    nodes.push(svg("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, short(value)));
+    nodes.push(svg("text", { x: LEFT - 5, y: y(value) + 4, "text-anchor": "end" }, Math.abs(value) < 0.001 ? short(value) : value.toLocaleString("en")));
   }
+  nodes.push(svg("text", { x: x((x0 + x1) / 2), y: HEIGHT - 5, "text-anchor": "middle" }, axis));
   for (const value of [x0, x1]) {
     nodes.push(svg("text", { x: x(value), y: HEIGHT - 5, "text-anchor": value === x0 ? "start" : "end" }, short(value)));
   }
@@ -42,9 +55,8 @@ function showCurves() {
   }
   const last = Math.max(...data.curves.map(({ step }) => step));
   for (const [title, curves] of Object.entries(panels)) {
-    const values = Object.values(curves).flat().map(([, value]) => value);
-    if (values.length < 2) continue; // a score, not a curve
-    byId("panels").append(panel(title.replaceAll("_", " "), curves, [0, last], [Math.min(...values), Math.max(...values)]));
+    if (Object.values(curves).flat().length < 2) continue; // a score, not a curve
+    byId("panels").append(panel(title.replaceAll("_", " "), curves, "step", [0, last]));
   }
 }
 
@@ -81,7 +93,7 @@ function showCalibration({ bins, error, temperature, fitted_error }) {
     ` Logits divided by ${temperature.toFixed(2)} (temperature scaling) would be off by ${percent(fitted_error)}; this model is not scaled.`;
   byId("temperature").textContent = "How far can you trust a probability? Answers are grouped by their probability, in ten groups. " +
     `On the diagonal, 80 % means that 8 of 10 answers are right. The mean distance from it is ${percent(error)}.${fit}`;
-  byId("calibration").append(panel("right answers by probability", { training: [[0, 0], [1, 1]], evaluation: points }, [0, 1], [0, 1]));
+  byId("calibration").append(panel("right answers by probability", { training: [[0, 0], [1, 1]], evaluation: points }, "probability", [0, 1]));
 }
 
 // The true answer of a question in its context.

@@ -148,7 +148,7 @@ def find(name: str) -> ClassificationTask:
       return task
   raise UserError(
     f"unknown task {name!r}; known are {', '.join(TASKS)}, GLUE for all of "
-    "GLUE, and tsv for files of your own"
+    "GLUE, and tsv for tables of your own: .tsv, .csv or .jsonl"
   )
 
 

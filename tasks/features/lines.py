@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
+from absl import logging
 
 from cli.settings import common, flag, original
 from data import features
@@ -91,6 +92,9 @@ def split(text: str) -> tuple[str, str | None]:
 def count(path: str, has_windows: bool = False) -> int:
   """Number of lines; OSError or ValueError for an empty or invalid file."""
   number = 0
+  if path.endswith((".csv", ".tsv", ".json", ".jsonl")):
+    text = "%s: each line counts as a text, with its columns or keys"
+    logging.warning(text, path)
   for number, text in enumerate(textfiles.lines(path), 1):
     if has_windows and split(text)[1] is not None:
       raise UserError(

@@ -49,10 +49,11 @@ def test_lines_become_tokens_between_cls_and_sep(tmp_path, caplog):
   assert "max_seq_length=5 is exceeded by 1 of 4 texts" in caplog.text
 
 
-def test_counting_the_lines_of_a_file_checks_every_line(tmp_path):
-  path = tmp_path / "text.txt"
+def test_counting_the_lines_of_a_file_checks_every_line(tmp_path, caplog):
+  path = tmp_path / "text.csv"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
+  assert "text.csv: each line counts as a text, with its col" in caplog.text
   for content, message in (
     (b"", "is empty, or a pipe: give a file of texts"),
     (b"a\n\xff\n", "line 2: byte 2"),
