@@ -78,10 +78,14 @@ class LiteRtEngine(Engine):
     waiting = map(submit, chain(first, rows))
     # Submit a few rows at a time, so that other requests can come between.
     running = deque(islice(waiting, 4 * self._num_workers))
-    while running:
-      result = running.popleft().result()
-      running.extend(islice(waiting, 1))
-      yield result
+    try:
+      while running:
+        result = running.popleft().result()
+        running.extend(islice(waiting, 1))
+        yield result
+    finally:  # after an error, other requests need not wait for the rest
+      for future in running:
+        future.cancel()
 
   def _run_in_thread(self, row):
     with self._count:
