@@ -10,6 +10,8 @@ The input has one sentence per line and a blank line between documents:
 
 import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 
+import os
+
 from absl import logging
 
 from cli import program
@@ -26,9 +28,16 @@ def check_flags(settings: RecordSettings) -> None:
   settings.instance_config()
   if settings.preview:
     return
+  if settings.deduplicate and (settings.num_workers or settings.runner):
+    local = (path for path in inputs if not files.is_remote(path))
+    if pipe := next((path for path in local if not os.path.isfile(path)), None):
+      raise UserError(
+        f"--deduplicate reads {pipe} twice, but it is a pipe: write its text "
+        "to a file, or leave out --num_workers and --runner"
+      )
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
-  if "" in outputs or len(set(outputs)) < len(outputs):
+  if "" in outputs or len({*map(files.absolute, outputs)}) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and len(outputs) > 1:
     raise UserError(f"{flag} names several files; --runner takes one NAME")

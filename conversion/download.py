@@ -48,19 +48,19 @@ def fetched(path: str, output: str) -> Iterator[str]:
   folder = f"{os.path.abspath(output)}.download-{digest}"
   os.makedirs(folder, exist_ok=True)
   archive = os.path.join(folder, "model.zip")
+  address, _, expected = path.partition("#sha256=")
   if not os.path.exists(archive):
-    address, _, expected = path.partition("#sha256=")
     logging.info("downloading %s to %s", address, archive)
     partial = f"{archive}.partial"
     get = _hugging_face_hub().file_download.http_get
     with _one_line(path, address), open(partial, "ab") as file:
       get(address, file, resume_size=file.tell())
-    digest = _sha256(partial)
-    logging.info("%s has the SHA-256 %s", address, digest)
-    if expected and expected.lower() != digest:
-      os.remove(partial)
-      raise UserError(f"{path}: its SHA-256 is {digest}, do not use it")
     os.rename(partial, archive)
+  digest = _sha256(archive)
+  logging.info("%s has the SHA-256 %s", address, digest)
+  if expected and expected.lower() != digest:
+    os.remove(archive)
+    raise UserError(f"{path}: its SHA-256 is {digest}, do not use it")
   yield unpack(path, archive)
   shutil.rmtree(folder)
 

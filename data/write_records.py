@@ -30,8 +30,7 @@ def write_records(
   """Writes a file with a record for each example, atomically.
 
   Returns the number of texts for each length in tokens before truncation. For
-  `prepare` and errors see ordered_map. Raises ValueError if a record
-  does not fit the schema.
+  `prepare` and errors see ordered_map.
   """
   parts = chunks(examples, _CHUNK, "examples")
   progress = Progress("recorded", len(examples), "examples")

@@ -7,6 +7,7 @@ serving_default: named answers to raw text; the same as serving_features if the
 """
 
 import contextlib
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -148,8 +149,8 @@ def save(directory: str, served: ServedModel, names: Sequence[str]) -> None:
 def new_folder(directory: str) -> Iterator[str]:
   """Yields a temporary folder; at the end, renames it to `directory`."""
   files.check_is_free(directory)
-  unfinished = f"{directory.rstrip('/')}.unfinished"
-  files.remove_folder(unfinished)  # a killed export left the folder
+  # Another process may export to the same folder.
+  unfinished = f"{directory.rstrip('/')}.unfinished-{secrets.token_hex(4)}"
   files.make_folder(unfinished)
   try:
     yield unfinished

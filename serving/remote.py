@@ -73,8 +73,11 @@ class RemoteEngine(Batches):
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.load(response)
     except urllib.error.HTTPError as error:
-      text = error.read().decode("utf-8", "replace")
-      with contextlib.suppress(ValueError, KeyError, TypeError):
+      text = ""
+      # The text may break off.
+      with contextlib.suppress(OSError, http.client.HTTPException):
+        text = error.read().decode("utf-8", "replace")
+      with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         text = str(json.loads(text)["error"])  # some servers send an object
       message = first_line(text) or error.reason
       if error.code == 400 and body:
@@ -86,7 +89,7 @@ class RemoteEngine(Batches):
     except (OSError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       message = f"cannot be reached: {reason}; is the server running?"
-    except ValueError:
+    except (ValueError, RecursionError):
       message = "did not answer with JSON: is it the URL of a model?"
     raise RemoteError(f"{self.url} {message}")
 

@@ -140,8 +140,10 @@ def save(folder: str, served) -> None:
   exported = export.Exported(served)
   verbosity = logging.get_verbosity()
   logging.set_verbosity(logging.WARNING)  # not a line for each saved name
-  tf.saved_model.save(exported, folder, exported.functions)
-  logging.set_verbosity(verbosity)
+  try:
+    tf.saved_model.save(exported, folder, exported.functions)
+  finally:
+    logging.set_verbosity(verbosity)
   default = exported.functions["serving_default"]
   log = tfrecord.message("PredictionLog")
   request = log.predict_log.request

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from multiprocessing.connection import Connection, wait
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
@@ -160,6 +159,7 @@ def _as_completed(prepare, tasks, processes) -> Iterator[tuple[int, Any]]:
   waiting = iter(enumerate(tasks))
   busy: dict[Connection, int] = {}  # {connection: number of the task}
   children = []
+  number, error = 0, None
   try:
     connections = []
     for _ in range(processes):
@@ -171,29 +171,31 @@ def _as_completed(prepare, tasks, processes) -> Iterator[tuple[int, Any]]:
       connections.append(connection)
     # Sending blocks until a child reads. So all children start first.
     for connection, (number, task) in zip(connections, waiting, strict=False):
-      connection.send(task)
       busy[connection] = number
-    while busy:
+      connection.send(task)
+    while busy and not error:
       for end in wait(busy):
         connection = cast(Connection, end)
-        number = busy.pop(connection)
-        try:
-          result, error = connection.recv()
-        except (EOFError, OSError):
-          raise ChildProcessError(
-            f"a worker process died on {tasks[number]}; if it lacked memory, "
-            "use fewer workers"
-          ) from None
+        done = number = busy.pop(connection)
+        result, error = connection.recv()
         if error:
-          raise error
-        for following, task in islice(waiting, 1):
+          break
+        if pair := next(waiting, None):
+          number, task = pair
+          busy[connection] = number
           connection.send(task)
-          busy[connection] = following
-        yield number, result
+        yield done, result
+  except (EOFError, OSError):
+    raise ChildProcessError(
+      f"a worker process died on {tasks[number]}; if it lacked memory, "
+      "use fewer workers"
+    ) from None
   finally:
     for child in children:
       child.terminate()
       child.join()
+  if error:
+    raise error
 
 
 def _serve(connection: Connection, prepare: Callable) -> None:

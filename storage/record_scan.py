@@ -102,6 +102,7 @@ def _scan(path) -> np.ndarray:
     while end < size:
       file.seek(end)
       piece, start = file.read(_PIECE), 0
+      # A piece's first record may be longer than the piece.
       while not start or start + 8 <= len(piece):
         if number % BLOCK == 0:
           offsets.append(end + start)

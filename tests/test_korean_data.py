@@ -46,11 +46,11 @@ def test_scores_of_characters_equal_the_scores_of_korquad(
 def test_training_uses_the_first_of_several_answers(tmp_path, caplog):
   starts = {"서울": 0, "강": 5, "이": 7}
   answers = [{"text": t, "answer_start": n} for t, n in starts.items()]
-  qas = [{"id": "1", "question": "강 이 ?", "answers": answers}]
+  qas = [{"guid": "klue-1", "question": "강 이 ?", "answers": answers}]
   context = "서울 은 강 이 흐른다 ."
   path = shared.write_squad(tmp_path / "x.json", *qas, context=context)
   [example] = read_examples([path], is_training=True)
-  assert example.answer.text == "서울"
+  assert (example.qas_id, example.answer.text) == ("klue-1", "서울")
   assert "1 question with several answers: training" in caplog.text
 
 

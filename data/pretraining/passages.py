@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from absl import logging
+
 from data.pretraining.documents import split_documents
 from data.pretraining.sentences import CLOSING, MARKS
 from storage import Progress, UserError, setting, textfiles
@@ -71,6 +73,9 @@ def _articles(path) -> Iterator[list[str]]:
         f"</doc>; {setting('source', 'wikipedia')} reads the output of "
         "WikiExtractor"
       )
+  if article is not None:
+    logging.warning("%s ends within an article: is it complete?", path)
+    yield article
 
 
 def read_book(path: str, progress: Progress) -> list[str]:

@@ -151,7 +151,7 @@ def write_in_memory(
   building = Progress("built from", number, "copies of documents")
   records = builder.records(corpus, Random(config.seed), building)
   building.say()
-  with ExitStack() as stack:  # all files appear, or no file does
+  with ExitStack() as stack:  # files appear when all are complete
     sinks = _open(stack, config, outputs)
     for i, sink in enumerate(sinks):
       sink.write(records[i :: len(sinks)])

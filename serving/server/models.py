@@ -80,8 +80,8 @@ class Model:
       number = max(versions)
     if number in versions:
       return number, versions[number]
-    names = {s for n, (s, _) in states.items() if number in (None, n)}
-    if not states or "LOADING" in names:
+    current = {s for n, (s, _) in states.items() if number in (None, n)}
+    if not states or "LOADING" in current:
       raise RestError(f"model {self.name} is loading: try again later", 503)
     if number is None:
       raise RestError(f"model {self.name} {NOT_LOADED}", 503)

@@ -2,6 +2,7 @@
 // Asks a model and shows its answer. Texts reach the page as textContent only.
 
 let inputs = []; // names of the model's inputs
+let newest = 0; // number of the newest action
 const LABELS = {
   text: "Text", text_pair: "Second text, if there is one", text_a: "First text", text_b: "Second text", question: "Question",
   context: "Context", tokens: "Text",
@@ -39,13 +40,13 @@ async function fetchJson(url, options) {
 
 const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
 
-async function chooseModel(given) {
+async function chooseModel(isNewest, given) {
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
   document.title = `${byId("model").value} - BERT`;
   const url = modelUrl();
   const [{ metadata }, { facts }] = await Promise.all([fetchJson(`${url}/metadata`), fetchJson("models")]);
-  if (url !== modelUrl()) return; // another was chosen meanwhile
+  if (!isNewest()) return; // another was chosen meanwhile
   byId("inputs").replaceChildren();
   const names = Object.keys(metadata.signature_def.signature_def.serving_default.inputs);
   inputs = names.sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b));
@@ -97,15 +98,15 @@ function showLinks() {
   byId("link").href = `#${new URLSearchParams([["model", byId("model").value], ...texts])}`;
 }
 
-async function openLink() {
+async function openLink(isNewest) {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   byId("model").value = given.model ?? byId("model").value;
   if (!byId("model").value) throw new Error(`The link asks the model ${given.model}, which this server does not have.`);
-  await chooseModel(given);
-  if (inputs.some((name) => given[name])) await ask();
+  await chooseModel(isNewest, given);
+  if (isNewest() && inputs.some((name) => given[name])) await ask(isNewest);
 }
 
-async function ask() {
+async function ask(isNewest) {
   const row = readRow();
   if (row.choices && !row.choices.length) return say("Give at least one ending.", true);
   if (!Object.values(row).flat().join("").trim()) return say("Write a text first.", true);
@@ -116,16 +117,20 @@ async function ask() {
   const begin = performance.now();
   const body = JSON.stringify({ instances: [row] });
   const [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;
+  if (!isNewest()) return; // the user has asked again, or chosen another model
   byId("answer").replaceChildren(...answerNodes(typeof answer === "object" ? answer : { score: answer }, row));
   say(`${Math.round(performance.now() - begin)} ms`);
 }
 
 const guarded = (action) => (event) => {
   event?.preventDefault();
-  return action().catch((error) => {
+  const number = ++newest;
+  const isNewest = () => number === newest;
+  return action(isNewest).catch((error) => {
+    if (!isNewest()) return;
     byId("answer").replaceChildren();
     say(error.message, true);
-  }).finally(() => { byId("ask").disabled = false; });
+  }).finally(() => { byId("ask").disabled &&= !isNewest(); });
 };
 
 byId("form").addEventListener("submit", guarded(ask));
@@ -139,8 +144,8 @@ byId("copy").addEventListener("click", () => {
 byId("form").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
 });
-guarded(async () => {
+guarded(async (isNewest) => {
   const { models } = await fetchJson("models");
   byId("model").replaceChildren(...models.map((name) => element("option", "", name)));
-  await openLink();
+  await openLink(isNewest);
 })();

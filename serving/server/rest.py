@@ -37,7 +37,7 @@ def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
     rows = document["instances"]
     if not isinstance(rows, list) or not rows:
       raise RestError('"instances" has to be a list that is not empty')
-    names = [_is_named(row) and {*row} for row in rows]
+    names = [{*row} if _is_named(row) else None for row in rows]
     for number, others in enumerate(names):
       if others != names[0]:
         raise RestError(f"row {number} has other inputs than row 0")

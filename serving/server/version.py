@@ -229,13 +229,14 @@ class Workers:
 
 
 def _answer_some(request: _Request, number: int) -> bool:
-  """Computes up to `number` answers; True if they are the last ones."""
+  """Computes up to `number` answers; True if the request needs no more."""
   try:
     request.left = request.left or iter(request.function(request.examples))
     new = [*islice(request.left, number)]
     request.answers += new
-    if len(new) == number and len(request.answers) < len(request.examples):
-      return request.future.cancelled()
+    is_last = len(new) < number or len(request.answers) == len(request.examples)
+    if not is_last and not request.future.cancelled():
+      return False
     with suppress(InvalidStateError):  # cancelled
       request.future.set_result(request.answers)
   except Exception as error:

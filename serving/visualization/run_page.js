@@ -15,7 +15,7 @@ function ticks(low, high) {
   const power = 10 ** Math.floor(Math.log10(size));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= size);
   const [first, last] = [Math.floor(low / step + 1e-6), Math.ceil(high / step - 1e-6)];
-  return Array.from({ length: Math.max(last - first, 1) + 1 }, (_, n) => Number(((first + n) * step).toPrecision(6)));
+  return Array.from({ length: Math.max(last - first, 1) + 1 }, (_, n) => Number(((first + n) * step).toPrecision(12)));
 }
 
 // A panel with curves, {class: [[x, y], ...]}, of x from x0 to x1.

@@ -245,7 +245,8 @@ def _judged(settings, named, rows, logits) -> Iterator[Judged]:
         answer,
         *pair,
         is_right=row.label == answer["label"],
-        probability=max(answer["probabilities"]),
+        # A model that diverged has None instead of probabilities.
+        probability=np.max(np.array(answer["probabilities"], float)),
         pairs=[pair],
         truth=answer["labels"].index(row.label),
       )

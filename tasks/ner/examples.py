@@ -49,18 +49,19 @@ def read_sentences(
   Raises OSError. Raises ValueError for an unknown layout or a wrong row.
   """
   columns = tuple(c for c in (word_column, tag_column) if c is not None)
-  first = next(filter(str.strip, textfiles.text_lines(path)), "")
+  lines = [*textfiles.text_lines(path)]  # the file may be a pipe
+  first = next(filter(str.strip, lines), "")
   by_name = bool(re.search(r"\.jsonl?(\.gz|\.zst)?$", path))
   read = _read_json if by_name or first.startswith('{"') else _read_columns
-  sentences = list(read(path, columns))
+  sentences = list(read(path, lines, columns))
   if not sentences:
     raise UserError(f"{path} has no words")
   return sentences
 
 
-def _read_json(path, columns) -> Iterator[Sentence]:
+def _read_json(path, texts, columns) -> Iterator[Sentence]:
   kinds = _KEYS[: len(columns)]
-  for line, values in textfiles.json_objects(path, textfiles.text_lines(path)):
+  for line, values in textfiles.json_objects(path, texts):
     where = f"{path}, line {line}"
     words, *tags = (_texts(values, keys, where) for keys in kinds)
     if tags and len(tags[0]) != len(words):
@@ -89,9 +90,8 @@ class _Line(NamedTuple):
   cells: list[str]
 
 
-def _read_columns(path, columns) -> list[Sentence]:
-  texts = enumerate(textfiles.text_lines(path), 1)
-  lines = [_parse(number, text) for number, text in texts]
+def _read_columns(path, texts, columns) -> list[Sentence]:
+  lines = [_parse(number, text) for number, text in enumerate(texts, 1)]
   if columns[0]:
     lines = [line for line in lines if not _ID.fullmatch(line.cells[0])]
   rows = [line for line in lines if line.kind == "words"]

@@ -127,6 +127,7 @@ def write_predictions(
 ) -> None:
   """Writes <split>_predictions.tsv and <split>_predictions.conll.
 
+  White space within a word becomes "_", for example in words of JSON lines.
   The .conll file has tags in the scheme of the file that was read.
   """
   path = os.path.join(output_dir, f"{split}_predictions")
@@ -136,6 +137,7 @@ def write_predictions(
   for sentence, names in zip(sentences, predicted, strict=True):
     words = zip(sentence.lines, sentence.words, names, strict=True)
     for line, word, tag in words:
+      word = re.sub(r"\s", "_", word)
       table.append((str(line), word, tag, *map(str, next(probs))))
   if scheme := sentences[0].scheme:
     convert = partial(recognize(tags).convert, target=scheme)
@@ -148,10 +150,7 @@ def write_predictions(
 def write_conll(
   path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
-  """Writes words, known tags and predicted tags, as conlleval reads them.
-
-  White space within a word becomes "_".
-  """
+  """Writes words, known tags and predicted tags, as conlleval reads them."""
   lines: list[str] = []
   for sentence, tags in zip(sentences, predicted, strict=True):
     known = [] if sentence.tags is None else [sentence.tags]

@@ -147,7 +147,8 @@ def recognize(tags: Collection[str]) -> Scheme:
   letters = {letter for letter, _ in parts.values()}
 
   def fit(name):
-    *_, only = pattern = PATTERNS[name]
+    pattern = PATTERNS[name]
+    only = pattern[-1]  # an entity of one word
     return len(letters & {*pattern}), only in letters, -len({*pattern})
 
   name = max(PATTERNS, key=fit)  # the first of several with the best fit

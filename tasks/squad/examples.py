@@ -163,6 +163,8 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
         within = f"{source}, paragraph {j}"
         paragraph = _Paragraph(_get(item, "context", within, str))
         for question in _get(item, "qas", within, list):
+          if isinstance(question, dict) and "guid" in question:  # KLUE-MRC
+            question.setdefault("id", question["guid"])
           # The original accepts numbers as ids, too.
           name = _get(question, "id", within, str, int)
           yield f"{path}, question {name}", paragraph, question

@@ -101,13 +101,20 @@ def score_characters(
   return {"exact_match": 100 * exact / total, "f1": 100 * total_f1 / total}
 
 
-def warn_of_words(path: str, questions: Sequence[SquadExample]) -> None:
-  """Warns if answers have no blanks, so that F1 finds no words in them."""
+def warn_of_words(
+  path: str, questions: Sequence[SquadExample], f1_unit: str | None = None
+) -> None:
+  """Warns if most answers have no blanks; `f1_unit` only if they are scored."""
   answers = [text for one in questions for text in one.answer_texts or ()]
+  answers += [one.answer.text for one in questions if one.answer]
   unspaced = [text for text in answers if _UNSPACED.search(text)]
   if 2 * len(unspaced) > len(answers):
-    text = "%s: answers such as %r have no blanks between words, and F1 counts "
-    text += "each as one word; for SQuAD 1.1, --f1_unit=character counts better"
+    text = "%s: answers such as %r have no blanks between words. As in the "
+    text += "original, a word ends at a blank: training takes the first place "
+    text += "of an answer in its word, and some answers are complete words. "
+    text += "docs/languages.md puts blanks between characters"
+    if f1_unit == "word":
+      text += "; without them, --f1_unit=character scores SQuAD 1.1 better"
     logging.warning(text, path, unspaced[0])
 
 

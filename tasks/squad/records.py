@@ -153,16 +153,18 @@ class WindowMaker:
       )
 
   def _tokenize(self, words: list[str]) -> _Document:
-    if not self._last or self._last[0] is not words:
-      pieces = [self._ids(word) for word in words]
-      lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-      document = _Document(
-        ids=[token for piece in pieces for token in piece],
-        word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
-        word_starts=[0, *lengths.cumsum().tolist()],
-      )
-      self._last = words, document
-    return self._last[1]
+    last = self._last  # another thread may replace it now
+    if last and last[0] is words:
+      return last[1]
+    pieces = [self._ids(word) for word in words]
+    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+    document = _Document(
+      ids=[token for piece in pieces for token in piece],
+      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+      word_starts=[0, *lengths.cumsum().tolist()],
+    )
+    self._last = words, document
+    return document
 
   def _token_span(self, document: _Document, answer: Answer):
     """Indices of the first and last token of an answer.

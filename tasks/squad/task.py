@@ -79,8 +79,8 @@ class Squad(Task[Settings]):
     vocab_checks.warn_of_examples(
       lambda x: (x.question, " ".join(x.doc_tokens)), questions, tokenizer, file
     )
-    if not is_training and settings.f1_unit == "word":
-      metrics.warn_of_words(file, questions)
+    f1_unit = None if is_training else settings.f1_unit
+    metrics.warn_of_words(file, questions, f1_unit)
     questions = questions[: settings.max_examples]
     config = settings.windows()
     windows: list[Window] = []

@@ -147,13 +147,13 @@ def test_an_export_overwrites_nothing(saved, every_task):
   files.check_is_free(f"{saved}/variables/nothing")
 
 
-def test_files_of_a_killed_export_are_removed(tmp_path):
-  left = tmp_path / "export.unfinished" / "variables"
-  left.mkdir(parents=True)
-  (left / "old").touch()
+def test_two_exports_at_once_do_not_mix_their_files(tmp_path):
   (tmp_path / "export").mkdir()  # an empty folder is allowed
-  with export.new_folder(f"{tmp_path}/export/") as folder:
-    Path(folder, "saved_model.pb").touch()
+  with pytest.raises(FileExistsError, match="/export is there already"):
+    with export.new_folder(f"{tmp_path}/export") as slow:
+      Path(slow, "old").touch()
+      with export.new_folder(f"{tmp_path}/export/") as folder:
+        Path(folder, "saved_model.pb").touch()
   assert [path.name for path in tmp_path.iterdir()] == ["export"]
   assert [p.name for p in (tmp_path / "export").iterdir()] == ["saved_model.pb"]
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from runs import fine_tune
-from tasks.squad import examples, task
+from tasks.squad import examples, metrics, task
 from tasks.squad.task import Squad
 from tests import programs, shared
 from tests.serving.tasks import CONFIG
@@ -152,7 +152,7 @@ def test_an_evaluation_in_training_writes_no_predictions(tmp_path, unit, f1):
   ("answer", "unit", "is_reported"),
   [
     ("北京大学", "word", True),
-    ("北京大学", "character", False),
+    ("北京大学", "character", True),
     ("부산 대학교", "word", False),  # Korean has blanks between words
     ("a 北 b", "word", False),
     ("", "word", False),  # a file without answers
@@ -163,6 +163,12 @@ def test_answers_without_blanks_cause_a_warning(
 ):
   _eval_data(_args(tmp_path, "a b", 2, answer).replace(f1_unit=unit))
   text = f"squad.json: answers such as '{answer}' have no blanks between words"
+  assert (text in caplog.text) == is_reported
+  advises_flag = is_reported and unit == "word"
+  assert ("--f1_unit=character scores" in caplog.text) == advises_flag
+  caplog.clear()
+  question = examples.SquadExample("1", "?", [], examples.Answer(answer, 0, 0))
+  metrics.warn_of_words("squad.json", [question])
   assert (text in caplog.text) == is_reported
 
 
