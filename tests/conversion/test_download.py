@@ -269,8 +269,14 @@ def test_the_same_command_continues_downloading_a_zip(hub, archive, tmp_path):
 
 
 def test_the_hash_of_a_zip_is_checked(hub, archive):
+  with pytest.MonkeyPatch.context() as patch:  # Ctrl-C while it is computed
+    patch.setattr(download, "_sha256", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+      _convert(hub, f"{hub.zip}#sha256=00")
+  hub.requests.clear()
   with pytest.raises(UserError, match=r"its SHA-256 is .*, do not"):
     _convert(hub, f"{hub.zip}#sha256=00")
+  assert not hub.requests
   digest = download.hashlib.sha256(hub.archives["/bert.zip"]).hexdigest()
   _convert(hub, f"{hub.zip}#sha256={digest.upper()}")
 

@@ -34,7 +34,7 @@ def _ids(tokens):
   [
     # A repeated token has the id of its last line, and keeps its first place
     # in the order of the dict.
-    ("a\n b\nc\nb\t\n\n\r\nd", {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}),
+    ("\ufeffa\n b\nc\nb\t\n\n\r\nd", {"a": 0, "b": 3, "c": 2, "": 5, "d": 6}),
     # Lines end at newlines only, and every line has an id.
     ("a\u2028b\r\nc\rd\n", {"a\u2028b": 0, "cd": 1}),
     (ODD, {"[PAD]": 0, "": 11, "owl": 7, "wren": 9}),

@@ -3,15 +3,18 @@
 import base64
 import contextlib
 import gc
+import http.client
 import http.server
 import json
 import os
 import shutil
 import threading
 import time
+import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -491,6 +494,7 @@ ANSWERS = [
   ((502, b""), RemoteError, "502, Bad Gateway"),
   ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
   ((200, b"<html>"), RemoteError, "/a did not answer with JSON"),
+  ((200, b"[" * 99_999), RemoteError, "/a did not answer with JSON"),
   ((200, {"outputs": [[1], [1, 2]]}), RemoteError, NO_ANSWER),
 ]
 
@@ -500,6 +504,16 @@ def test_an_error_of_the_server_is_passed_on(stub, answer, error, message):
   _answer_rows(stub, *answer)
   engine = RemoteEngine(stub.url)
   with pytest.raises(error, match=message):
+    list(engine.run([_row(1)]))
+
+
+def test_an_error_whose_text_breaks_off_is_passed_on(stub, monkeypatch):
+  _answer_rows(stub, 503, {"error": "busy"})
+  engine = RemoteEngine(stub.url)
+  error = urllib.error.HTTPError
+  broken = mock.Mock(side_effect=http.client.IncompleteRead(b""))
+  monkeypatch.setattr(error, "read", broken, raising=False)
+  with pytest.raises(RemoteError, match="503, Service Unavailable"):
     list(engine.run([_row(1)]))
 
 

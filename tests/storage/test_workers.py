@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,9 @@ def test_results_come_in_the_order_of_the_tasks(processes):
 def test_a_dead_worker_is_an_error_that_names_its_task():
   with pytest.raises(ChildProcessError, match=r"died on deadly\.txt"):
     list(ordered_map(_prepare, ["a", "deadly.txt", "c"], 2))
+  # A worker that ends at once does not read its task.
+  with pytest.raises(ChildProcessError, match="died on x"):
+    list(ordered_map(partial(os._exit, 1), ["x" * 5_000_000] * 2, 2))
 
 
 def _prepare_errors():

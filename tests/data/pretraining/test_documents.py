@@ -90,6 +90,13 @@ def test_files_that_are_not_articles_are_refused(tmp_path, text, message):
     list(passages.read_wikipedia(str(tmp_path / "wiki"), SILENT()))
 
 
+def test_an_article_without_its_end_is_read_with_a_warning(tmp_path, caplog):
+  text = "Ore is a rock that one digs out of hills."
+  (tmp_path / "wiki").write_text(f"<doc>\n{text}\n")
+  assert [*passages.read_wikipedia(f"{tmp_path}/wiki", SILENT())] == [[text]]
+  assert "wiki ends within an article" in caplog.text
+
+
 # --- texts that make poor records -------------------------------------------
 
 

@@ -237,6 +237,24 @@ def test_the_shown_command_sends_the_texts(page):
   assert page.run("getSelection().toString()") == command
 
 
+@pytest.mark.parametrize("late", ["end()", "fail(new Error('late'))"])
+def test_a_late_answer_or_error_does_not_replace_a_newer_answer(page, late):
+  _choose_model(page, "names")
+  ask = "byId('input-tokens').value = '%s'; byId('form').requestSubmit()"
+  page.run(
+    "usual = fetch; fetch = (...given) => new Promise((yes, no) => {"
+    " end = () => usual(...given).then(yes); fail = no; })"
+  )
+  page.run(ask % "Late Ada")
+  page.run("fetch = usual")
+  page.run(ask % "Ada soon")
+  page.wait("byId('status').textContent.match(/ms$/)")
+  page.run(f"{late}; 0")
+  page.run("new Promise((done) => setTimeout(done, 500))")
+  assert "soon" in page.run("byId('answer').innerText")
+  assert page.run("byId('status').className") == ""
+
+
 def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   endings = ["one", "two & 'three' <b>"]
   _ask(page, "choices", "a=b", "#c", "\n".join(endings))

@@ -1,5 +1,6 @@
 """Scores, reports and files of predictions of classification tasks."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -77,10 +78,8 @@ def test_results_of_a_task_with_labels_include_the_accuracy(
 
 
 def test_predictions_are_written_with_names_and_copied_columns(tmp_path):
-  path, logits = (
-    tmp_path / "test_predictions.tsv",
-    np.log([[1, 2, 1], [1, 1, 2]]),
-  )
+  path = tmp_path / "test_predictions.tsv"
+  logits = np.log([[1, 2, 1], [1, 1, 2]])
   write = partial(evaluation.write_predictions, str(tmp_path))
   write(MNLI, "test", logits, EXAMPLES[:2])
   assert path.read_text() == (
@@ -96,6 +95,21 @@ def test_predictions_are_written_with_names_and_copied_columns(tmp_path):
   )
   with pytest.raises(ValueError, match="zip"):
     write(MNLI, "test", logits, EXAMPLES)
+
+
+def test_predicted_labels_with_bars_are_written_as_json(tmp_path):
+  task = replace(
+    MNLI, labels=("a", "b|c"), multi_label=True, thresholds=(0.5, 0.5)
+  )
+  logits = np.array([[1, 1], [-1, 1]])
+  evaluation.write_predictions(
+    str(tmp_path), task, "test", logits, EXAMPLES[:2]
+  )
+  table = (tmp_path / "test_predictions.tsv").read_text()
+  assert [line.split("\t")[1] for line in table.splitlines()[1:]] == [
+    '["a", "b|c"]',
+    '["b|c"]',
+  ]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
@@ -83,6 +84,16 @@ BOTH = ({"tag_column": -1}, {"tag_column": None})
     ('{"tokens": ["a", ""], "tags": ["O", "O"]}', [{}], "1.*tokens.*none empt"),
   ],
 )
+def test_a_file_may_be_a_pipe():
+  words = [f"w{n}" for n in range(5000)]
+  end, start = os.pipe()
+  os.write(start, "".join(f"{word} O\n" for word in words).encode())
+  os.close(start)
+  [sentence] = examples.read_sentences(f"/dev/fd/{end}")
+  os.close(end)
+  assert sentence.words == words
+
+
 def test_errors_name_the_line_that_cannot_be_read(
   tmp_path, content, columns, message
 ):

@@ -98,11 +98,15 @@ def test_scores_agree_with_a_count_by_hand():
   ]
 
 
-def test_blanks_within_tags_are_written_as_underscores(tmp_path):
-  path = tmp_path / "p.txt"
-  sentences = [Sentence(["Ely"], ["B-old town"])]
-  metrics.write_conll(str(path), sentences, [["B-new town"]])
-  assert path.read_text() == "Ely B-old_town B-new_town\n\n"
+def test_blanks_within_words_and_tags_are_written_as_underscores(tmp_path):
+  sentences = [Sentence(["E\tly\n"], ["B-old town"], lines=[1])]
+  tags = "O", "B-new town"
+  logits = np.array([[0.0, 1.0]])
+  metrics.write_predictions(str(tmp_path), "test", logits, tags, sentences)
+  text = (tmp_path / "test_predictions.conll").read_text()
+  assert text == "E_ly_ B-old_town B-new_town\n\n"
+  table = (tmp_path / "test_predictions.tsv").read_text()
+  assert table.splitlines()[1].startswith("1\tE_ly_\tB-new town\t0.")
 
 
 def test_tags_of_parts_of_speech_are_scored_by_accuracy():

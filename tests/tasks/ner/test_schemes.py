@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from data import labels
+from storage import UserError
 from tasks.ner import examples, tagging
 from tasks.ner.examples import Sentence
 from tasks.ner.schemes import PATTERNS, Entity, Scheme, recognize
@@ -331,6 +332,12 @@ def test_words_with_unknown_or_missing_tags_are_not_scored(
   assert (sentence.words, sentence.tags) == (["Rex", "Tom"], None)
   message = f"words are tagged, but nothing is scored: .*{error}"
   assert re.search(message, caplog.messages[-1])
+
+
+def test_a_test_file_with_a_sentence_on_each_line_is_refused(tmp_path):
+  path = _write(tmp_path, "Rex met Tom .\n\nTom ran home\n")
+  with pytest.raises(UserError, match="If lines are sentences, give a line"):
+    tagging.read_tagged(path, COLUMNS, PETS, needs_tags=False)
 
 
 def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
