@@ -83,7 +83,7 @@ def count_words(settings: VocabularySettings) -> Counter:
     paths = files.expand(name)
     counter = vocab_learning.WordCounter(is_lower, limit)
     sample = [*vocab_checks.sample(paths, text.lines)]
-    if sample and (doubt := documents.doubt_json(sample[0])):
+    if sample and (doubt := documents.doubt_format(sample[0])):
       logging.warning("%s: %s", name, doubt)
     if is_lower:
       vocab_checks.warn_of_scripts(sample, settings.input_file)

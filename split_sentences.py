@@ -61,7 +61,7 @@ def main(settings: SplitSettings) -> None:
       else:
         lines = textfiles.lines(path)  # read once: the file may be a pipe
         first = next(lines, "")
-        if doubt := documents.doubt_json(first):
+        if doubt := documents.doubt_format(first):
           logging.warning("%s: %s", path, doubt)
         texts = [documents.paragraphs(chain([first], lines))]
       for paragraphs in texts:

@@ -243,9 +243,10 @@ def repeating(settings: Settings, seed: int) -> str:
 
 
 def line_of(parsed: flags.Flag) -> str:
-  r"""Line of a flagfile. Absl strips lines, so that a tab becomes \t."""
+  r"""Line of a flagfile. Absl strips lines: a tab is \t, and a blank space."""
   if parsed.boolean or parsed.serializer:
-    return parsed.serialize().replace("\t", r"\t")
+    text = parsed.serialize().replace("\t", r"\t")
+    return re.sub("= $", "=space", text)
   return f"--{parsed.name}={re.sub('[() ]', '', str(parsed.value))}"  # (1, 2)
 
 

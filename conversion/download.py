@@ -30,6 +30,7 @@ tokenizer_config.json added_tokens.json""".split()
 _WEIGHTS = """model.safetensors model.safetensors.index.json
 model-*-of-*.safetensors left_over.safetensors""".split()
 _DESCRIPTIONS += [f"0_*/{name}" for name in _DESCRIPTIONS]
+_DESCRIPTIONS.append("*_Pooling/config.json")
 _WEIGHTS += [f"0_*/{name}" for name in _WEIGHTS]
 
 

@@ -7,6 +7,7 @@ Variables that a transformers class lacks go to the file UNUSED_WEIGHTS.
 import json
 import os
 import re
+from functools import cache
 
 import numpy as np
 from absl import logging
@@ -18,7 +19,7 @@ from conversion.interchange import FILES, HEADS, HUGGING_FACE, CanonicalModel
 from data import tokenization, vocab
 from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
-from storage import UserError, files, textfiles
+from storage import UserError, files, setting, textfiles
 
 CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
 _FAST_TOKENIZER = "tokenizer.json"  # includes a vocabulary
@@ -149,7 +150,9 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   for a network other than the original's.
   """
   if files.exists(path := os.path.join(folder, "modules.json")):
-    first = json.loads(files.read_text(path))[0]
+    first, *others = json.loads(files.read_text(path))
+    for module in others:
+      _warn_of_module(folder, module["path"], module.get("type", ""))
     folder = os.path.join(folder, first["path"]).rstrip("/")
   path = os.path.join(folder, CONFIG)
   settings = textfiles.read_json(path)
@@ -163,6 +166,26 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   config = {"type_vocab_size": 2} | settings
   config["hidden_act"] = _ACTIVATIONS[act]
   return folder, settings, config
+
+
+@cache
+def _warn_of_module(folder, path, kind):
+  """Warns of a module after which Predictor has other vectors of texts."""
+  kind = kind.rpartition(".")[2]
+  file = os.path.join(folder, path, CONFIG)
+  if kind in ("", "Normalize", "Dropout"):
+    return
+  if kind == "Pooling" and files.exists(file):
+    values = textfiles.read_json(file)
+    old = re.compile("pooling_mode_(.+?)(_tokens?)?")  # before version 6
+    matches = [old.fullmatch(key) for key in values if values[key] is True]
+    modes = [match[1] for match in matches if match]
+    kind = str(values.get("pooling_mode", " and ".join(modes)))
+    if kind == "mean":
+      return
+  remedy = f"; {setting('pooling', 'cls')} takes cls" if kind == "cls" else ""
+  text = "%s: its vectors are made by %s, but vectors of Predictor are means%s"
+  logging.warning(text, folder, kind, remedy)
 
 
 def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:

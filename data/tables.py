@@ -20,7 +20,7 @@ from absl import logging
 from storage import UserError, setting, textfiles
 
 _DELIMITERS = {"tab": "\t", r"\t": "\t", "t": "\t"}  # a shell turns \t into t
-_DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|"}
+_DELIMITERS |= {"comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _QUOTED_CELL = re.compile(r'(?<![^\t\n])"[^"\t]*(?:""[^"\t]*)*"(?![^\t\n])')
 _CSV = re.compile(r"\.csv(\.gz|\.zst)?$")
 _JSON = re.compile(r"\.jsonl?(\.gz|\.zst)?$")

@@ -104,7 +104,9 @@ class Bert(layers.ConfigLayer):
       "embedding_table": embedding_table,
     }
 
-  def compute_output_spec(self, input_ids, *_, positions=None, **__):
+  def compute_output_spec(
+    self, input_ids, _=None, __=None, positions=None, **unused
+  ):
     # Otherwise Keras would trace the network to find these shapes.
     shape = self.config.vocab_size, self.config.hidden_size
     table = keras.KerasTensor(shape, self.compute_dtype)

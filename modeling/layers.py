@@ -231,6 +231,8 @@ class TransformerBlock(keras.layers.Layer):
     )
     rate = config.hidden_dropout_prob
     self.output_layer = DenseNorm(config, rate, name="output")
+    rates = config.attention_probs_dropout_prob, rate, rate
+    self.num_dropouts = sum(map(bool, rates))
     self.layers = [self.attention, self.intermediate, self.output_layer]
 
   def build(self, input_shape, *_):

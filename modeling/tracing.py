@@ -22,7 +22,7 @@ if keras.backend.backend() == "tensorflow":  # else TensorFlow may be missing
 
 # Operations on fewer elements are not worth the 50 ms of a compilation.
 MIN_COMPILED_SIZE = 2**15
-# {block: [trace for all similar blocks, number of dropouts in a block]}
+# {block: trace for all similar blocks}
 _shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
@@ -122,24 +122,19 @@ def train_block(block, like, hidden_states, mask, positions=None):
   if not (is_recomputed or is_shared):
     return block(hidden_states, mask, positions, training=True)
   seeds = DropoutSeeds.current()
-  first, count = seeds.first + seeds.count, 0
+  first = seeds.first + seeds.count
+  seeds.count += block.num_dropouts
 
   def call(weights, hidden_states, seed, upstream=None):
-    nonlocal count
     arguments = weights, seed, first, hidden_states, mask
     if is_shared:
-      output, count = _shared_trace(like, upstream, *arguments)
-    else:
-      output, count = _stateless(block, *arguments, positions)
-    return output
+      return _shared_trace(like, upstream, *arguments)
+    return _stateless(block, *arguments, positions)
 
   weights = [tf.convert_to_tensor(v.value) for v in block.variables]
   if is_recomputed:
-    output = _recomputed(call, block, weights, hidden_states, seeds.seed)
-  else:
-    output = call(weights, hidden_states, seeds.seed)
-  seeds.count += count
-  return output
+    return _recomputed(call, block, weights, hidden_states, seeds.seed)
+  return call(weights, hidden_states, seeds.seed)
 
 
 def _shared_trace(like, upstream, *arguments):
@@ -152,16 +147,12 @@ def _shared_trace(like, upstream, *arguments):
       if upstream is not None:
         # Join here, too, because an inlined call loses control dependencies.
         hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
-      output, _shared[like][1] = _stateless(
-        like, weights, seed, first, hidden_states, mask
-      )
-      return output
+      return _stateless(like, weights, seed, first, hidden_states, mask)
 
-    _shared[like] = [tf.function(call, autograph=False), 0]
+    _shared[like] = tf.function(call, autograph=False)
   weights, *tensors = arguments
   tensors = map(tf.convert_to_tensor, tensors)
-  output = _shared[like][0](upstream, [*weights], *tensors)
-  return output, _shared[like][1]
+  return _shared[like](upstream, [*weights], *tensors)
 
 
 def _recomputed(call, block, weights, hidden_states, seed):
@@ -187,12 +178,12 @@ def _recomputed(call, block, weights, hidden_states, seed):
 
 
 def _stateless(block, weights, seed, first, *arguments):
-  """Returns a block's output for `weights`, and the number of dropouts."""
+  """Returns a block's output for `weights`."""
   with (
     keras.StatelessScope(zip(block.variables, weights, strict=True)),
-    DropoutSeeds(seed, first) as seeds,
+    DropoutSeeds(seed, first),
   ):
-    return block(*arguments, training=True), seeds.count
+    return block(*arguments, training=True)
 
 
 def _join(tensors):

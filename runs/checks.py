@@ -48,12 +48,14 @@ def check_devices(settings: Devices) -> None:
       "TF_CONFIG names several workers, but each would work alone: give "
       "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
     )
+  if settings.num_cpu_devices > 1 and not name and not is_joint:
+    raise UserError("--num_cpu_devices needs --distribution_strategy=mirrored")
 
 
 def check_export(settings: Export, dtype: str) -> None:
   """Checks the flags of an export; raises ValueError or OSError."""
   names = settings.export_format
-  if not {*names} <= {*FORMATS}:
+  if not names or not {*names} <= {*FORMATS}:
     raise UserError(
       f"--export_format={','.join(names)}: give one or more of "
       f"{', '.join(FORMATS)}, with commas between them"
@@ -138,6 +140,9 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   files.check_writable(settings.output_dir, "output_dir")
   checkpoint_files.check_listed(settings.output_dir)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
+    is_sweep = isinstance(settings, FineTuning) and settings.is_sweep
+    if settings.do_train and not is_sweep:
+      checkpoint_files.check_resumable(settings.output_dir)
     entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
@@ -190,6 +195,12 @@ def check_fine_tuning(
         f"--teacher={teacher} is not an --output_dir of {settings.program}.py"
       )
     trained = model_files.from_record(type(settings), teacher, entries[-1], {})
+    taught = BertConfig.from_json(trained.bert_config_file)
+    if settings.max_seq_length > (limit := taught.max_position_embeddings):
+      raise UserError(
+        f"--max_seq_length={settings.max_seq_length} is more than {limit}, the "
+        f"positions of --teacher={teacher}: lower it"
+      )
     owner, remedy = f"--teacher={teacher}", "teacher and student need the same"
     for name in ("do_lower_case", *of_teacher):
       value, expected = settings[name], trained[name]

@@ -134,10 +134,10 @@ class FineTuning(Vocabulary, Training):
     result = {}
     for row in product(*values):
       trial = dict(zip(swept, row, strict=True))
-      name = f"rate_{trial['learning_rate']:g}"
+      name = f"rate_{trial['learning_rate']:.12g}"
       for key, short in shorts.items():
         if key in self.several:
-          name += f"_{short}_{trial[key]:g}"
+          name += f"_{short}_{trial[key]:.12g}"
       for seed in range(first, first + self.num_seeds):
         result[f"{name}_seed_{seed}"] = trial | {"seed": seed}
     return result

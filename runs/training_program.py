@@ -119,11 +119,16 @@ def dry_run(settings: T) -> Iterator[T]:
   known = flags_of(type(settings)).values()
   short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}
   if isinstance(settings, FineTuning) and settings.is_sweep:
-    short["keep_best"] = True  # like a trial of the sweep
+    seed = 1 if settings.seed is None else settings.seed
+    short |= {"keep_best": True, "seed": seed}  # like a trial of the sweep
   has_others = processes.has_others()
   with TemporaryDirectory() as folder:
     if has_others:  # all workers need the same folder
       folder = os.path.join(settings.output_dir, "dry_run")
+      if processes.is_chief():
+        files.remove_folder(folder)  # a killed dry run left it
+    if labels.exist(settings.output_dir):
+      labels.save(labels.load(settings.output_dir), folder)
     # The log would say "saved", and name files that will be gone.
     handler = logging.get_absl_handler().python_handler
     handler.addFilter(
@@ -204,7 +209,7 @@ def run_sweep(settings: F, examples: str = "") -> F:
 
 def _run_trial(settings, name, folder, setting):
   """Trains a trial in its folder, with the labels of the sweep, if any."""
-  if processes.is_chief() and labels.exist(settings.output_dir):
+  if labels.exist(settings.output_dir):  # each worker needs the file now
     labels.save(labels.load(settings.output_dir), folder)
   flags = [f"--output_dir={folder}"]
   flags += [f"--{flag}={value}" for flag, value in setting.items()]

@@ -56,6 +56,8 @@ def _oserrors(path: str) -> Iterator[None]:
     is_missing = isinstance(error, errors.NotFoundError)
     kind = FileNotFoundError if is_missing else OSError
     text = error.message.strip().split("\n")[0] or type(error).__name__
+    if path.startswith(("hf://", "http")):
+      text += "; convert_checkpoint.py downloads models"
     raise kind(f"{path}: {text}") from None
 
 

@@ -75,6 +75,9 @@ run_classifier | do_predict multi_label output_dir=tuned | --multi_label=True, b
 run_classifier | do_train multi_label task_name=sst-2 | --multi_label is for --task_name=tsv
 run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of --task_name=tsv; its labels are O, B-SHIP, I-SHIP
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
+run_classifier | do_train num_cpu_devices=2 | --num_cpu_devices needs --distribution_strategy=mirrored
+run_classifier | do_export export_dir=new export_format= | --export_format=: give one or more of
+run_classifier | do_train output_dir=swept | swept/best is of another training or sweep: remove it
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
@@ -252,6 +255,7 @@ def _write_models(folder):
   for name, program, flags in (
     ("tuned", "run_classifier", tuned),
     ("features", "run_ner", frozen | {"lstm_units": 6}),
+    ("swept/best", "run_classifier", tuned),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
     ("causal", "run_pretraining", {"objective": "right_to_left"}),

@@ -84,11 +84,21 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   """
   best = latest_checkpoint(os.path.join(folder, BEST))
   newest = latest_checkpoint(folder)
-  last = (read_runs(folder) or [{"flags": {}}])[-1]["flags"]
+  last = run_of(folder)["flags"]
   has_best = last.get("keep_best") or last.get("early_stopping_patience")
   if prefer_best or has_best:
     return best or newest
   return newest or best
+
+
+def check_resumable(folder: str) -> None:
+  """Raises UserError if a folder has the best checkpoint of another run."""
+  best = os.path.join(folder, BEST)
+  if files.exists(best) and not latest_checkpoint(folder):
+    raise UserError(
+      f"{best} is of another training or sweep: remove it, or name another "
+      f"{setting('output_dir')}"
+    )
 
 
 def check_listed(folder: str) -> None:

@@ -119,10 +119,10 @@ def write_evaluation(
     files.write_text(f"{prefix}_results{suffix}.txt", text)
   summarize(prefix + suffix, results, step)
   _writer(prefix + suffix).flush()
-  named = {f"eval_{k.removeprefix('eval_')}": v for k, v in results.items()}
   # In classification, `loss` is a mean over batches, and `eval_loss` over
-  # examples. The curve shows `eval_loss`.
-  named |= {k: v for k, v in results.items() if k in named}
+  # examples. The curve shows `eval_loss`, which comes last.
+  names = sorted(results, key=lambda name: name.startswith("eval_"))
+  named = {f"eval_{k.removeprefix('eval_')}": results[k] for k in names}
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
 

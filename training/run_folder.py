@@ -186,7 +186,6 @@ class BestCheckpoint:
 
   A higher `metric` is better, and NaN is worst. Training ends after `patience`
   steps without improvement; 0 is no limit. A resumed run reads best.json.
-  Raises ValueError if best.json belongs to another training.
   """
 
   def __init__(self, output_dir: str, metric: str, patience: int = 0):
@@ -195,11 +194,8 @@ class BestCheckpoint:
     folder = os.path.join(output_dir, checkpoint_files.BEST)
     self._checkpoints = Checkpoints(folder, keep=1)
     self._record = read_best(output_dir)
-    if self._record and not checkpoint_files.latest_checkpoint(output_dir):
-      raise UserError(
-        f"{folder} is of another training or sweep: remove it, or name another "
-        f"{setting('output_dir')}"
-      )
+    if self._record:
+      checkpoint_files.check_resumable(output_dir)
 
   @property
   def evaluated(self) -> int:

@@ -183,21 +183,19 @@ class TrainStep:
       sums["loss"] = loss * weight
       summed = iter(dense)
       gradients = [g if g is None else next(summed) for g in gradients]
-    finite = None
     unscale = 1.0 / self.loss_scale.scale if self.loss_scale else 1.0
     factor, norm = self._clip_factor(gradients, self.max_grad_norm, unscale)
-    if self.loss_scale:
-      finite = tf.math.is_finite(norm)
-      self.loss_scale.update(finite)
+    checked = norm if self.loss_scale else sums["loss"][0] + norm
+    finite = tf.math.is_finite(checked)
+    enabled = finite if self.loss_scale else None
     rate = self.learning_rate(self.step)
-    self.optimizer.apply(gradients, rate, self.step, factor, finite)
+    self.optimizer.apply(gradients, rate, self.step, factor, enabled)
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
     if self.loss_scale:
+      self.loss_scale.update(finite)
       sums = {k: tf.where(finite, v, tf.zeros(2)) for k, v in sums.items()}
       skipped = tf.where(finite, 0.0, weight)
       sums["skipped_steps"] = tf.stack([skipped, weight])
-    else:
-      finite = tf.math.is_finite(sums["loss"][0] + norm)
     step = self.step.assign_add(1)
     is_first = (self.first_nonfinite_step < 0) & ~finite
     first = tf.where(is_first, step, self.first_nonfinite_step)

@@ -118,8 +118,13 @@ def text_size(path: str) -> int:
 # --- Texts that make poor records -------------------------------------------
 
 
-def doubt_json(first: str) -> str | None:
-  """Returns a warning if the first line of a plain text is JSON, else None."""
+def doubt_format(first: str) -> str | None:
+  """Returns a warning if a text's first line is JSON or a dump, else None."""
+  if re.match(r"\ufeff?\s*<(doc |mediawiki)", first):
+    return (
+      "the text looks like Wikipedia: split_sentences.py reads the output of "
+      f"WikiExtractor by {setting('source', 'wikipedia')}"
+    )
   if not re.match(r'\ufeff?\s*(\{\s*"|\[\s*(\{|$))', first):
     return None
   return (
@@ -135,7 +140,7 @@ def doubts(
 
   `words` splits a text into words. A record has at most `max_words` words.
   """
-  if lines and (doubt := doubt_json(lines[0])):
+  if lines and (doubt := doubt_format(lines[0])):
     yield doubt
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))

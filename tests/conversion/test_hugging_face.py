@@ -1,4 +1,5 @@
 import json
+import re
 from dataclasses import replace
 from functools import cache, partial
 
@@ -404,15 +405,37 @@ def test_shards_are_read_as_one_file(tmp_path):
   _fails(tmp_path, f"{names[1]} does not exist")
 
 
-@pytest.mark.parametrize("part", ["", "0_Transformer"])
-def test_the_bert_of_sentence_transformers_is_read(tmp_path, part):
+# Configurations of version 6, and of earlier versions.
+POOLINGS = [
+  ("", {"pooling_mode": "mean"}, ""),
+  ("", {"pooling_mode": "cls", "include_prompt": True}, "by cls, .*; pooling="),
+  ("0_Transformer", {"pooling_mode_mean_tokens": True}, ""),
+  (
+    "0_Transformer",
+    {"pooling_mode_max_tokens": True, "pooling_mode_lasttoken": True},
+    "by max and lasttoken, but vectors of Predictor are means$",
+  ),
+]
+
+
+@pytest.mark.parametrize(("part", "pooling", "warning"), POOLINGS)
+def test_the_bert_of_sentence_transformers_is_read(
+  tmp_path, caplog, part, pooling, warning
+):
   bert, *_ = _write(tmp_path / part, "encoder")
-  modules = [{"path": part}, {"path": "1_Pooling"}]
+  modules = [{"path": part}]
+  for kind in ("Pooling", "Dense"):
+    modules.append({"path": f"1_{kind}", "type": f"models.{kind}"})
+  (tmp_path / "1_Pooling").mkdir()
+  (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
   (tmp_path / "modules.json").write_text(json.dumps(modules))
   assert interchange.format_of(str(tmp_path)) == "hugging_face"
   back = _read(tmp_path)
   assert back.origin == str(tmp_path / part)
   assert back.values.keys() == bert.values.keys()
+  *first, last = [x for x in caplog.messages if "its vectors are made" in x]
+  assert "by Dense, but" in last
+  assert len(first) == bool(warning) and re.search(warning, "".join(first))
 
 
 @pytest.mark.parametrize(

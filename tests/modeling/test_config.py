@@ -12,6 +12,9 @@ def _write(tmp_path, **values):
   return str(path)
 
 
+ODD = {"hidden_size": 15, "num_attention_heads": 3}
+
+
 def test_unknown_keys_are_ignored(tmp_path):
   path = _write(tmp_path, pooler_type="first_token_transform", directionality=1)
   assert BertConfig.from_json(path) == BertConfig(vocab_size=10)
@@ -38,6 +41,10 @@ def test_a_written_configuration_is_read_unchanged(tmp_path, name):
     ({"hidden_act": "swish"}, "hidden_act 'swish' is unknown; known are gelu"),
     ({"attention": "up"}, "attention 'up' is unknown; known are"),
     ({"hidden_size": 100}, "100 is not a multiple of num_attention_heads 12"),
+    ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob 1.0 is not from 0 to"),
+    (ODD | {"fixed_positions": True}, "fixed_positions need a multiple of 4"),
+    (ODD | {"add_bilstm": True}, "add_bilstm needs an even hidden_size"),
+    (ODD | {"initial_attention": "structured"}, "an even number and size of"),
   ],
 )
 def test_a_wrong_value_is_reported_with_its_file(tmp_path, values, message):

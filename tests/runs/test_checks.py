@@ -176,6 +176,12 @@ def test_a_student_needs_the_vocabulary_and_case_of_its_teacher(folder):
   (folder / "run/vocab.txt").write_text("\n".join([*TOKENS[:5], "b"]))
   with raises("vocab.txt has other tokens than"):
     _check(folder, **flags)
+  short = small_model.narrow(len(TOKENS), max_position_embeddings=9)
+  short.to_json(str(folder / "short.json"))
+  names["bert_config_file"] = "short.json"
+  _record(folder, "run_classifier", **names)
+  with raises("max_seq_length=16 is more than 9, the positions of --teacher"):
+    _check(folder, **flags)
 
 
 def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):

@@ -195,12 +195,13 @@ def _save(folder, args, seed=7):
   return folder / "command.flags"
 
 
-def test_a_tab_as_the_value_of_a_flag_is_written_as_a_letter(
-  tmp_path, monkeypatch
+@pytest.mark.parametrize(("value", "name"), [("\t", r"\t"), (" ", "space")])
+def test_a_blank_as_the_value_of_a_flag_is_written_as_a_name(
+  tmp_path, monkeypatch, value, name
 ):
-  path = _save(tmp_path, _parsed(monkeypatch, ["--delimiter=\t"]))
+  path = _save(tmp_path, _parsed(monkeypatch, [f"--delimiter={value}"]))
   again = _parsed(monkeypatch, [f"--flagfile={path}"])
-  assert again.delimiter == r"\t"
+  assert again.delimiter == name
 
 
 @pytest.mark.parametrize("value", SPECIAL)

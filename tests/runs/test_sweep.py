@@ -123,11 +123,15 @@ def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
   assert (result.train_batch_size, result.num_train_epochs) == (16, 2.0)
 
 
-@pytest.mark.parametrize("known", [None, "cba"])
+@pytest.mark.parametrize(
+  ("known", "is_chief"), [(None, 1), ("cba", 1), ("cba", 0)]
+)
 def test_all_trials_have_the_same_order_of_labels(
-  tmp_path, commands, monkeypatch, known
+  tmp_path, commands, monkeypatch, known, is_chief
 ):
   """The order comes from the output folder, or else from the first trial."""
+  if not is_chief:
+    toy.set_worker(monkeypatch, 1)
   run = processes.run_child
 
   def train(command):

@@ -10,6 +10,7 @@ import sys
 import pytest
 from absl import logging as absl_logging
 
+from data import labels
 from runs import training_program
 from runs.training_program import LOCK_FILE, dry_run, locked
 from tests import programs, shared
@@ -152,8 +153,10 @@ def test_a_dry_run_is_short_and_its_log_does_not_say_that_files_are_saved(
   flags |= {"learning_rate": (1e-5, 2e-5)}
   flags |= {"eval_steps": 5, "ensemble": 2, "early_stopping_patience": 1}
   args = _dry("run_classifier", output_dir=str(tmp_path), **flags)
+  labels.save(["b", "a"], str(tmp_path))
   with dry_run(args) as short:
     assert not short.is_sweep
+    assert labels.load(short.output_dir) == ("b", "a")
     changed = _changes(args, short)
     folder = changed.pop("output_dir")
     [*_, is_shown] = absl_logging.get_absl_handler().python_handler.filters
@@ -171,9 +174,10 @@ def test_a_dry_run_is_short_and_its_log_does_not_say_that_files_are_saved(
     "profile_steps": None,
     "eval_steps": 0,
     "keep_best": True,
+    "seed": 1,
     "export_dir": f"{folder}/export",
   }
-  assert not any(tmp_path.iterdir())
+  assert os.listdir(tmp_path) == ["labels.txt"]
 
 
 def test_a_dry_run_of_pretraining_has_two_steps():

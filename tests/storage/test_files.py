@@ -130,6 +130,8 @@ def test_a_missing_remote_file_raises_the_error_of_a_local_file():
 
 
 def test_a_scheme_that_tensorflow_does_not_know_is_reported():
+  with pytest.raises(OSError, match=r"'hf' not impl.*; convert_checkp"):
+    files.size("hf://acme/bert")
   expected = "s3://bucket/a.*: .* scheme 's3' not implemented"
   check = partial(files.check_writable, flag="output_file")
   for call in (files.exists, check, files.open_for_reading):

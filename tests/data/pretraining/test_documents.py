@@ -123,6 +123,7 @@ SINGLE, TWO = ["owls", "", " "], ["owls", "owls", "", " "]
     (BOOK, (True, 99), "1 of the first 100 sentences have more than 2,000"),
     (['\ufeff{"a": "b"}', "owls"], (), "the text looks like JSON: build_vocab"),
     (['[{"a": 1}]', "owls"], (), "the text looks like JSON: "),
+    (['<doc id="1">', "owls"], (), "the text looks like Wikipedia: split_sen"),
     (["{a} [1]", '{"a": "b"}'], (), None),
     (SINGLE, (True,), "1 of the first 1 documents have one sentence"),
   ],

@@ -230,6 +230,8 @@ def test_judged_examples_have_float32_scores_and_labels_joined_by_bars(args):
   labels = several_labels(0.5, 0.5, 0.5)
   expected = ("woe|joy", "joy|wit")
   assert judged(labels, ("woe", "joy"), [1, 1, -1]) == expected
+  # A training may have diverged.
+  assert judged(named_tasks.find("CoLA"), "1", [np.nan] * 2) == ("1", "0")
 
 
 def test_ensembles_average_probabilities_or_scores(args):
