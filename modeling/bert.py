@@ -105,7 +105,7 @@ class Bert(layers.ConfigLayer):
     }
 
   def compute_output_spec(
-    self, input_ids, _=None, __=None, positions=None, **unused
+    self, input_ids, input_mask=None, segment_ids=None, positions=None, **_
   ):
     # Otherwise Keras would trace the network to find these shapes.
     shape = self.config.vocab_size, self.config.hidden_size
