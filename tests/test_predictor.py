@@ -96,9 +96,7 @@ print("tensorflow" in sys.modules)
 """
 
 
-def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
-  tmp_path,
-):
+def test_a_folder_without_a_model_is_refused_without_tensorflow(tmp_path):
   for name in "litert export versions/3 hub".split():
     (tmp_path / name).mkdir(parents=True)
   (tmp_path / "litert" / "model_int8.tflite").touch()
@@ -163,9 +161,7 @@ def test_a_missing_engine_is_reported(int8):
     Predictor(int8, "litert")
 
 
-def test_a_pickled_predictor_opens_its_file_again_in_any_folder(
-  int8, monkeypatch
-):
+def test_a_pickled_predictor_opens_its_file_in_any_folder(int8, monkeypatch):
   [answer] = Predictor(int8)(["ab c"])
   monkeypatch.chdir(int8)
   predict = Predictor(".", "litert_int8", warm_up=True)
@@ -184,9 +180,7 @@ GPU_FILES = [
 
 
 @pytest.mark.parametrize(("file", "expected"), GPU_FILES)
-def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
-  monkeypatch, file, expected
-):
+def test_a_gpu_is_visible_if_tensorflow_can_use_it(monkeypatch, file, expected):
   def result(package=None, library=None, visible="0,1"):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("serving.formats.find_spec", lambda name: package)

@@ -112,9 +112,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
-def test_an_epoch_of_batches_by_length_has_every_example_once(
-  tmp_path, batch_size
-):
+def test_an_epoch_batched_by_length_has_each_example_once(tmp_path, batch_size):
   """Several short epochs are read together, but their examples do not mix."""
   recorded = _recorded(tmp_path, 8, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)

@@ -75,9 +75,7 @@ def test_predictions_of_do_predict_output_folder_and_export_are_equal(
     np.testing.assert_allclose(ratings, expected, atol=1e-4)
 
 
-def test_the_head_survives_a_conversion_to_transformers_and_back(
-  trained, tmp_path
-):
+def test_a_head_survives_conversion_to_transformers_and_back(trained, tmp_path):
   output, flags = trained
   files = {name: flags[name] for name in ("bert_config_file", "vocab_file")}
   to_transformers = {"input": output, "output": tmp_path / "hugging_face"}

@@ -85,9 +85,7 @@ def test_an_example_that_tensorflow_wrote_is_parsed():
     tfrecord.parse_example(example[:-3])
 
 
-def test_the_shapes_in_a_checkpoint_equal_the_shapes_that_tensorflow_reads(
-  tmp_path,
-):
+def test_shapes_in_a_checkpoint_equal_shapes_that_tensorflow_reads(tmp_path):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
   assert checkpoint_files.shapes(golden) == {

@@ -91,8 +91,7 @@ def test_bodies_of_wrong_sizes_are_refused(client):
   message = (
     "the request has 513 texts: send at most 512 at a time (max_queue_size)"
   )
-  answer = client.ask({"instances": ["a"] * 513})
-  assert answer == (400, {"error": message})
+  assert client.ask({"instances": ["a"] * 513}) == (400, {"error": message})
   assert client.ask({"instances": ["a"] * 512})[0] == 200
   message = "the request has more than 10000 bytes (max_request_bytes)"
   body = b'{"instances": ["a"]}'
@@ -201,9 +200,7 @@ def test_the_page_loads_nothing_from_other_hosts(client, name):
   assert b"innerHTML" not in body
 
 
-def test_overload_gets_503_and_is_logged_once_a_minute(
-  tmp_path, caplog, monkeypatch
-):
+def test_overload_gets_503_and_one_line_a_minute(tmp_path, caplog, monkeypatch):
   # Other tests may have logged the message less than a minute ago.
   monkeypatch.setattr(logging, "_log_timer_per_token", {})
   settings = stand_in.SETTINGS._replace(max_queue_size=2)
@@ -225,9 +222,7 @@ def test_overload_gets_503_and_is_logged_once_a_minute(
   assert [x for x in caplog.messages if "max_queue_size" in x] == [message]
 
 
-def test_a_request_leaves_the_queue_if_its_client_closes_the_connection(
-  tmp_path,
-):
+def test_a_request_leaves_the_queue_if_its_client_ends_the_connection(tmp_path):
   path, body = "/v1/models/toy:predict", json.dumps(stand_in.GATED)
   with stand_in.toy(tmp_path) as client:
     connections = [client.keep_alive() for _ in range(3)]

@@ -187,9 +187,7 @@ def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(
   assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_the_classifier_in_docs_fine_tuning_md_runs(
-  tmp_path, monkeypatch, capsys
-):
+def test_the_code_in_docs_fine_tuning_md_runs(tmp_path, monkeypatch, capsys):
   text = (programs.ROOT / "docs/fine_tuning.md").read_text(encoding="utf-8")
   [block] = re.findall(r"```python\n(.*?LogisticRegression.*?)```", text, re.S)
   monkeypatch.chdir(tmp_path)

@@ -136,9 +136,7 @@ def test_is_impossible_must_be_a_boolean(path):
     squad_examples.read_examples([file], True, True)
 
 
-def test_half_of_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(
-  path,
-):
+def test_half_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(path):
   file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
   path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
   [one] = squad_examples.read_examples([file])
@@ -179,9 +177,6 @@ def test_questions_of_both_versions_are_trained_on(path):
     ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
   ],
 )
-def test_an_empty_list_of_answers_differs_from_unknown_answers(
-  path, fields, expected
-):
-  file = write(path, question(**fields))
-  [example] = squad_examples.read_examples([file])
+def test_no_answers_differ_from_unknown_answers(path, fields, expected):
+  [example] = squad_examples.read_examples([write(path, question(**fields))])
   assert example.answer_texts == expected
