@@ -272,9 +272,7 @@ def _restored(monkeypatch):
   return opener.restore
 
 
-def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
-  tmp_path, restored
-):
+def test_a_vector_is_by_default_the_mean_of_the_last_layer(tmp_path, restored):
   small_model.write(tmp_path, SPECIAL_TOKENS, max_position_embeddings=7)
   prefix, folder = shared.touch_checkpoint(tmp_path, "x"), str(tmp_path)
   _, path, entry, build, changes = restored(folder, layers="-2")
@@ -286,9 +284,7 @@ def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
 
 
-def test_the_last_entry_of_run_json_decides_how_a_folder_is_restored(
-  tmp_path, restored
-):
+def test_the_last_entry_of_run_json_decides_how_to_restore(tmp_path, restored):
   for program, length in (("run_squad", 8), ("run_ner", 9)):
     entry = {"program": program, "flags": {"max_seq_length": length}}
     checkpoint_files.append_run(str(tmp_path), entry)

@@ -94,9 +94,7 @@ def _fails(hub, url, *texts):
 # --- The Hugging Face Hub --------------------------------------------------
 
 
-def test_only_needed_files_of_a_repository_are_downloaded(
-  hub, released, tmp_path, caplog
-):
+def test_only_needed_files_are_downloaded(hub, released, tmp_path, caplog):
   caplog.set_level("INFO")
   caplog.set_level("INFO", logger="absl")
   _convert(hub, URL)
@@ -172,9 +170,7 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_bert_load_and_predictor_convert_a_repository_only_once(
-  hub, released, monkeypatch
-):
+def test_a_repository_is_converted_only_once(hub, released, monkeypatch):
   model, encode = bert.load(URL)
   expected, _ = bert.load(released.ckpt)
   inputs = encode(["red sky"])

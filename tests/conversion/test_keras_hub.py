@@ -89,9 +89,7 @@ def test_the_layer_names_of_keras_2_are_read(tmp_path):
     (lambda c: c["config"].update(num_layers=3), "KeyError.*_encoder_2/"),
   ],
 )
-def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
-  preset, change, message
-):
+def test_a_preset_of_a_wrong_class_or_size_is_refused(preset, change, message):
   path = preset / "config.json"
   described = json.loads(path.read_text())
   change(described)

@@ -361,9 +361,7 @@ def _module_of_format_1(folder, gelu=tf.tanh, scope="", encoder="bert"):
 @pytest.mark.parametrize(
   ("gelu", "scope"), [(tf.tanh, ""), (tf.math.erf, "module/")]
 )
-def test_every_variable_of_a_module_of_format_1_is_read_unchanged(
-  tmp_path, gelu, scope
-):
+def test_a_module_of_format_1_is_read_unchanged(tmp_path, gelu, scope):
   values = _module_of_format_1(tmp_path, gelu, scope)
   bert = _check(tmp_path / "module", "masked_lm", {})
   assert bert.config["hidden_act"] == (

@@ -34,9 +34,7 @@ def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
   ("batch_size", "multiple", "spare"),
   [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
 )
-def test_outputs_are_in_the_order_of_the_records(
-  tmp_path, batch_size, multiple, spare
-):
+def test_outputs_are_in_order_of_records(tmp_path, batch_size, multiple, spare):
   recorded = _recorded(tmp_path, multiple, spare=spare)
   # A stand-in for a model sums the ids of each row.
   parts = [

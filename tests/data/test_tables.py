@@ -193,9 +193,7 @@ def test_cp1252_that_is_read_as_latin_1_is_reported(tmp_path, caplog):
     ((None, "cp125"), "encoding=cp125 is not an encoding"),
   ],
 )
-def test_an_unknown_delimiter_or_a_wrong_encoding_is_reported(
-  tmp_path, dialect, message
-):
+def test_a_wrong_delimiter_or_encoding_is_reported(tmp_path, dialect, message):
   with pytest.raises(UserError, match=message):
     read(tmp_path, "t.csv", "a,b\nx,é\n", dialect=dialect)
 

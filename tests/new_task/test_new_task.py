@@ -61,9 +61,7 @@ def test_a_new_task_learns_and_is_evaluated(trained):
   assert results["eval_mean_difference"] < 0.4  # 0.6 if all answers are 0
 
 
-def test_predictions_of_do_predict_output_folder_and_export_are_equal(
-  trained, tmp_path
-):
+def test_do_predict_output_folder_and_export_answer_alike(trained, tmp_path):
   output, flags = trained
   texts = _texts(9, 3)
   test_file = {"test_file": _write(tmp_path / "test.tsv", texts)}

@@ -77,9 +77,7 @@ def test_changes_override_the_flags_in_run_json(entry, changes, expected):
     ({"ensemble": "3"}, "ensemble='3' is not of type int"),
   ],
 )
-def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
-  entry, changes, message
-):
+def test_a_changed_setting_must_be_a_value_of_its_flag(entry, changes, message):
   with pytest.raises(UserError, match=f"^{message}$"):
     model_files.from_record(KIND, "now", entry, changes)
 

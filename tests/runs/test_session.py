@@ -239,9 +239,7 @@ def test_flags_override_bert_config_json_if_the_user_sets_them(entry):
     model_files.config(args.replace(max_seq_length=129))
 
 
-def test_dropout_and_data_use_the_seed_that_the_run_saved(
-  tmp_path, monkeypatch, started
-):
+def test_dropout_and_data_use_the_saved_seed(tmp_path, monkeypatch, started):
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))

@@ -42,9 +42,7 @@ def test_several_gpus_are_mirrored_by_default(monkeypatch, events, gpus, name):
   assert events == [("_strategy", name)]
 
 
-def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
-  monkeypatch, events
-):
+def test_workers_need_tf_config_and_use_nccl_on_gpus(monkeypatch, events):
   make = "MultiWorkerMirroredStrategy"
   events.replace(monkeypatch, tf.distribute, make, REPLICAS)
   flags = _flags(distribution_strategy="multi_worker_mirrored")
@@ -90,9 +88,7 @@ def test_flags_set_precision_and_determinism(monkeypatch, events):
   assert events[1:] == [(tf32, False), (determinism,)]
 
 
-def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
-  monkeypatch, log
-):
+def test_the_log_warns_of_tf32_and_of_unseen_gpus(monkeypatch, log):
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
   devices.make_strategy(_flags())
   assert "an NVIDIA GPU, and TensorFlow does not see it" in log.text

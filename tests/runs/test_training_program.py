@@ -87,9 +87,7 @@ def test_incomplete_checkpoints_of_a_killed_run_are_removed(tmp_path):
 
 
 @pytest.mark.parametrize("is_dry", [False, True])
-def test_a_program_locks_its_output_folder_after_its_checks(
-  tmp_path, monkeypatch, is_dry
-):
+def test_a_program_locks_its_folder_after_checks(tmp_path, monkeypatch, is_dry):
   folder = str(tmp_path / "out")
   args = _dry("run_squad", output_dir=folder, dry_run=is_dry, do_train=True)
   seen = []

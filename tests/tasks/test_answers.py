@@ -86,9 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @given(st.lists(_text, min_size=3, max_size=5), LENGTHS)
-def test_answers_make_the_same_rows_as_the_training_program(
-  name, tokenizer, texts, length
-):
+def test_answers_make_the_rows_of_training(name, tokenizer, texts, length):
   make_answers, make_example, make_rows = CASES[name]
   example = make_example(texts)
   rows = make_answers(length).encode(example).rows

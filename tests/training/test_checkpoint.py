@@ -294,9 +294,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
-  tmp_path, monkeypatch, moment
-):
+def test_a_save_that_dies_leaves_a_checkpoint(tmp_path, monkeypatch, moment):
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, {"a": 1.0})
   alive = iter([True] * moment)

@@ -82,9 +82,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, monkeypatch):
   assert line["step"] == 5
 
 
-def test_a_call_runs_about_five_seconds_of_steps_without_evaluations(
-  tmp_path, monkeypatch
-):
+def test_a_call_runs_about_five_seconds_of_steps(tmp_path, monkeypatch):
   calls, now, run = [], [0.0], loop.Training._run_steps
 
   def run_steps(self, batches, step, number):

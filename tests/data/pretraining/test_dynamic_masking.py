@@ -170,9 +170,7 @@ MASKED = UNMASKED | {name: tf.constant(x) for name, x in MASKED.items()}
 
 @pytest.mark.parametrize("records", [MASKED, UNMASKED])
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_causal_targets_restore_masked_words_and_predict_a_neighbor(
-  direction, records
-):
+def test_causal_targets_restore_masks_and_predict_neighbors(direction, records):
   result = CausalTargets(direction)(records)
   is_forward = direction == "left_to_right"
   words = UNMASKED["input_ids"].numpy()

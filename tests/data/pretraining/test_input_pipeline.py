@@ -72,9 +72,7 @@ def _input(
   )
 
 
-def test_a_missing_index_of_records_is_made_and_saved_in_the_given_folder(
-  paths, tmp_path
-):
+def test_a_missing_index_is_made_and_saved_in_the_given_folder(paths, tmp_path):
   Path(tfrecord.index_path(paths[0])).unlink()
   _ids(_input(paths, folder=str(tmp_path)).train_batches(5, seed=3), 1)
   assert (tmp_path / "records-index.npz").exists()
@@ -192,9 +190,7 @@ def _unmasked(tmp_path, numbers):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_depend_on_the_batch_and_the_seed_and_are_repeatable(
-  tmp_path, whole_word
-):
+def test_masks_depend_only_on_the_batch_and_the_seed(tmp_path, whole_word):
   path = _unmasked(tmp_path, range(10, 40))
   masking = Masking(P, whole_word=whole_word)
   source = _input([path], masking=masking, tokenizer=_tokenizer(tmp_path))

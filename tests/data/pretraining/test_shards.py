@@ -245,9 +245,7 @@ def _config(**masking):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_the_preview_counts_the_pairs_and_masks_of_the_records(
-  text, tmp_path, whole_word
-):
+def test_the_preview_counts_pairs_and_masks(text, tmp_path, whole_word):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])

@@ -119,9 +119,7 @@ SEVERAL = {"multi_label": True}
     (_rows("A\t[1, 0]", "B\t[0, 1]"), SEVERAL, "kind has .* only 0 and 1"),
   ],
 )
-def test_unusable_training_files_and_flags_are_refused(
-  tmp_path, train, flags, message
-):
+def test_unusable_files_and_flags_are_refused(tmp_path, train, flags, message):
   data = write_files(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)

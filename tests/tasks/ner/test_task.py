@@ -116,9 +116,7 @@ def test_only_the_chief_writes_predictions_and_only_with_do_eval(
   assert not (tmp_path / "out" / "eval_predictions.conll").exists()
 
 
-def test_predicted_tags_are_scored_if_the_file_has_tags(
-  args, tokenizer, tmp_path, log
-):
+def test_tags_are_scored_if_the_file_has_tags(args, tokenizer, tmp_path, log):
   ner = Ner(args, {}, TAGS)
   model, test_set = ner.make_model(CONFIG), _convert(args, "test")
   ner.predict(model, "test", test_set, 17)

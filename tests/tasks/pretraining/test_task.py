@@ -182,9 +182,7 @@ def test_flags_set_the_contents_of_pretraining_records():
     ({"objective": "mlm"}, "--objective=mlm needs special tokens"),
   ],
 )
-def test_contradictions_between_the_objective_and_other_flags_are_refused(
-  flags, message
-):
+def test_contradictions_between_objective_and_flags_are_refused(flags, message):
   backward = {"objective": "right_to_left", "special_tokens": False}
   for allowed in ({}, backward | {"vocab_file": "v"}):
     settings.check_objective(_args(**allowed))
