@@ -44,8 +44,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   """
   ids = {}
   for number, line in enumerate(_lines(path)):
-    if not number:
-      line = line.removeprefix("\ufeff")
+    line = line if number else line.removeprefix("\ufeff")
     ids[line.replace("\r", "").strip()] = number
   if not ids:
     raise UserError(f"{path} is empty; a vocabulary has one token a line")

@@ -23,6 +23,7 @@ from storage import UserError, files, processes
 from training import checkpoint_files
 
 LOCK_FILE = "run.lock"
+_COLUMNS = "run learning_rate seed step metric value examples".split()
 
 T = TypeVar("T", bound=Training)
 F = TypeVar("F", bound=FineTuning)
@@ -58,7 +59,8 @@ def rerun(settings: Training, name: str, flags: Iterable[str]) -> None:
   logging.info("%s begins", name)
   if status := processes.run_child([sys.executable, *settings.command, *flags]):
     raise ChildProcessError(
-      f"{name} ended with status {status}, see above; the same command resumes"
+      f"{name} ended with status {status}, see above; the same command "
+      "resumes, also without the values of this trial"
     )
 
 
@@ -186,12 +188,10 @@ def run_sweep(settings: F, examples: str = "") -> F:
     model_files.save_command(settings, first)
     _run_trial(settings, name, folder, setting)
     if processes.is_chief():
-      best = run_folder.read_best(folder)
-      trials[name] = {"run": name}
-      trials[name] |= {key: setting[key] for key in ("learning_rate", "seed")}
-      trials[name] |= {key: best[key] for key in ("step", "metric", "value")}
-      trials[name]["examples"] = examples
-      table = [trials[name], *(trial.values() for trial in trials.values())]
+      row = {"run": name, "examples": examples}
+      row |= setting | run_folder.read_best(folder)
+      trials[name] = {column: row[column] for column in _COLUMNS}
+      table = [_COLUMNS, *(trial.values() for trial in trials.values())]
       text = "".join("\t".join(map(str, row)) + "\n" for row in table)
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
   if processes.is_chief():

@@ -73,8 +73,7 @@ class RemoteEngine(Batches):
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
         return json.load(response)
     except urllib.error.HTTPError as error:
-      text = ""
-      # The text may break off.
+      text = ""  # it may break off
       with contextlib.suppress(OSError, http.client.HTTPException):
         text = error.read().decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
