@@ -101,7 +101,9 @@ def test_two_workers_train_like_one(given, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_supervised_workers_continue_after_one_ended(given, tmp_path, number):
+def test_supervised_workers_continue_after_one_worker_is_ended(
+  given, tmp_path, number
+):
   flags = given | {"num_train_steps": 1000, "save_checkpoints_steps": 50}
   flags |= {"learning_rate": 1e-4, "output_dir": tmp_path}
   words = shlex.join(f"--{name}={value}" for name, value in flags.items())
