@@ -43,9 +43,7 @@ def test_the_benchmarks_of_steps_and_of_start_up_run(command):
   assert SMALL in row
 
 
-def test_benchmark_results_are_saved_and_written_into_the_document(
-  tmp_path, capsys
-):
+def test_benchmark_results_are_saved_and_put_in_the_document(tmp_path, capsys):
   document = tmp_path / "README.md"
   document.write_text("Before.\n\n<!-- speed -->\n<!-- /speed -->\n\nAfter.\n")
   rows = lambda result: [(result["case"], str(result["ms"]))]  # noqa: E731

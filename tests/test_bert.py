@@ -122,9 +122,7 @@ def test_embed_returns_an_array_and_normalizes_on_request(values, folder):
 
 
 @pytest.mark.parametrize("name", bert_packages.PACKAGES.split())
-def test_an_error_names_a_file_that_hides_a_package(
-  tmp_path, monkeypatch, name
-):
+def test_an_error_names_a_file_hiding_a_package(tmp_path, monkeypatch, name):
   (tmp_path / f"{name}.py").touch()
   monkeypatch.syspath_prepend(tmp_path)
   monkeypatch.delitem(sys.modules, name, raising=False)
@@ -152,9 +150,7 @@ def test_load_builds_the_network_that_run_json_describes(folder, tmp_path):
   assert (config.attention, config.add_bilstm) == ("left_to_right", True)
 
 
-def test_do_lower_case_comes_from_the_argument_or_from_run_json(
-  folder, tmp_path
-):
+def test_do_lower_case_comes_from_the_argument_or_run_json(folder, tmp_path):
   shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
   for trained, given, expected in (
     (False, None, False),

@@ -37,8 +37,7 @@ def test_every_word_of_the_text_has_word_pieces(run, tmp_path, do_lower_case):
   full = tokenization.FullTokenizer(tmp_path / "vocabulary", do_lower_case)
   assert f"the text yields only {len(full.vocab)} tokens" in log
   config = BertConfig.from_json(str(tmp_path / "bert_config.json"))
-  size = len(full.vocab)
-  assert config == BertConfig.preset("tiny", size, from_scratch=True)
+  assert config == BertConfig.preset("tiny", len(full.vocab), from_scratch=True)
   first = [*vocab.SPECIAL_TOKENS, "[unused0]", "[unused1]"]
   assert list(full.vocab)[:7] == first
   assert {"the", "lower"} <= full.vocab.keys()
@@ -171,14 +170,11 @@ def test_the_words_that_save_the_most_pieces_become_tokens(extended):
   names = {"vocab.txt", "bert_config.json", "bert_model.ckpt.index"}
   assert names < set(os.listdir(folder))
   assert os.listdir(folder.parent) == ["medical"]
-  text = "The cystic carcinomas"
-  pieces = FullTokenizer(folder / "vocab.txt").tokenize(text)
+  pieces = FullTokenizer(folder / "vocab.txt").tokenize("The cystic carcinomas")
   assert pieces == ["the", "cystic", "carcinoma", "##s"]
 
 
-def test_embeddings_of_new_tokens_are_the_means_of_their_pieces(
-  given, extended
-):
+def test_embeddings_of_new_tokens_are_means_of_their_pieces(given, extended):
   folder, _ = extended
   old = checkpoint.open_reader(str(given["init_checkpoint"]))
   new = checkpoint.open_reader(str(folder))

@@ -25,8 +25,7 @@ def _values(model):
     v.path: rng.normal(size=v.shape).astype(np.float32) for v in model.variables
   }
   slots = {f"{k}/adam_{m}": v for k, v in values.items() for m in "mv"}
-  state = {"global_step": np.int64(9), "run/seed": np.int64(1)}
-  return values, slots | state
+  return values, slots | {"global_step": np.int64(9), "run/seed": np.int64(1)}
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ WORDS = ("who", "was", "jim", "henson", "a", "puppet", "##eer", "?")
 TOKENS = [*vocab.SPECIAL_TOKENS, *WORDS]
 SIZES = {"hidden_size": 6, "num_hidden_layers": 3}
 SIZES |= {"max_position_embeddings": 20, "initializer_range": 0.5}
-CONFIG = small_model.config(len(TOKENS), **SIZES)
 _run = partial(programs.run, "extract_features")
 # Lengths vary, so that batches reorder the lines.
 TEXTS = [
@@ -33,7 +32,7 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def model():
   keras.utils.set_random_seed(3)
-  return models.encoder(CONFIG)
+  return models.encoder(small_model.config(len(TOKENS), **SIZES))
 
 
 @pytest.fixture(scope="module")
@@ -128,9 +127,7 @@ def test_words_missing_in_the_vocabulary_are_reported(given, tmp_path):
   assert "korean.txt: 50 % of the words become [UNK]" in log
 
 
-def test_window_pooling_takes_the_mean_or_the_maximum_of_all_windows(
-  given, tmp_path
-):
+def test_window_pooling_takes_the_mean_or_maximum_of_windows(given, tmp_path):
   (tmp_path / "long.txt").write_text("a puppet was a puppeteer " * 3 + "jim\n")
   flags = given | {"layers": -1, "pooling": "mean", "format": "npz"}
   flags |= {"input_file": tmp_path / "long.txt", "long_text": "windows"}

@@ -31,9 +31,7 @@ CHARACTERS = [
 
 
 @pytest.mark.parametrize(("answer", "expected", "exact", "f1"), CHARACTERS)
-def test_scores_of_characters_equal_the_scores_of_korquad(
-  answer, expected, exact, f1
-):
+def test_scores_of_characters_are_korquads_scores(answer, expected, exact, f1):
   # A score is the best over several right answers. The second question has no
   # answer and scores 0, so the mean is half of the first question's score.
   texts = ["", expected, "없음"]
@@ -54,16 +52,13 @@ def test_training_uses_the_first_of_several_answers(tmp_path, caplog):
   assert "1 question with several answers: training" in caplog.text
 
 
-KLUE = (
-  "## klue-ner-v1_train_00000\t<서울:LC>은 강이 흐른다\n"
-  "서\tB-LC\n울\tI-LC\n은\tO\n \tO\n강\tO\n이\tO\n \tO\n흐\tO\n른\tO\n다\tO\n\n"
-  "## klue-ner-v1_train_00001\tB.A.P <부산:LC>이 좋다\n"
-  "부\tB-LC\n산\tI-LC\n이\tO\n \tO\n좋\tO\n다\tO\n\n"
-)
-
-
 def test_predictions_for_klue_keep_its_characters_and_blanks(tmp_path, caplog):
-  (tmp_path / "klue.tsv").write_text(KLUE)
+  (tmp_path / "klue.tsv").write_text(
+    "## klue-ner-v1_train_00000\t<서울:LC>은 강이 흐른다\n"
+    "서\tB-LC\n울\tI-LC\n은\tO\n \tO\n강\tO\n이\tO\n \tO\n흐\tO\n른\tO\n다\tO\n"
+    "\n## klue-ner-v1_train_00001\tB.A.P <부산:LC>이 좋다\n"
+    "부\tB-LC\n산\tI-LC\n이\tO\n \tO\n좋\tO\n다\tO\n\n"
+  )
   sentences = ner.read_sentences(str(tmp_path / "klue.tsv"))
   assert not caplog.messages
   path = tmp_path / "predictions.conll"

@@ -70,8 +70,7 @@ def test_records_in_an_object_store_equal_records_on_disk(tmp_path):
   _create_data(remote_text, vocab_file, f"{folder}/records")
   paths = files.glob_files(f"{folder}/records*")
   assert len(paths) + 2 == len(files.list_folder(folder))  # 2: text, vocab
-  records = b"".join(map(_get, paths))
-  assert records == (tmp_path / "records").read_bytes()
+  assert b"".join(map(_get, paths)) == (tmp_path / "records").read_bytes()
 
 
 def _training(tmp_path, folder):
@@ -88,9 +87,7 @@ def _training(tmp_path, folder):
   return flags | {"bert_config_file": config_file, "learning_rate": 1e-3}
 
 
-def test_a_killed_training_in_an_object_store_ends_like_a_training_on_disk(
-  tmp_path,
-):
+def test_a_killed_training_in_an_object_store_ends_like_one_on_disk(tmp_path):
   flags = _training(tmp_path, str(tmp_path))
   _run("run_pretraining", output_dir=tmp_path / "model", **flags)
   model = f"{BUCKET}/model"

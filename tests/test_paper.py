@@ -68,9 +68,7 @@ def test_both_languages_have_the_same_references_and_commands():
   ],
   ids=range(1, len(COMMANDS) + 1),
 )
-def test_a_command_prints_the_output_that_the_page_shows(
-  code, output, monkeypatch
-):
+def test_a_command_prints_the_output_on_the_page(code, output, monkeypatch):
   monkeypatch.chdir(ROOT)
   with contextlib.redirect_stdout(io.StringIO()) as printed:
     exec(compile(code, "docs/paper.md", "exec"), {})

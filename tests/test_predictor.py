@@ -96,9 +96,7 @@ print("tensorflow" in sys.modules)
 """
 
 
-def test_a_folder_without_a_model_is_refused_before_tensorflow_is_imported(
-  tmp_path,
-):
+def test_a_folder_without_a_model_is_refused_without_tensorflow(tmp_path):
   for name in "litert export versions/3 hub".split():
     (tmp_path / name).mkdir(parents=True)
   (tmp_path / "litert" / "model_int8.tflite").touch()
@@ -163,9 +161,7 @@ def test_a_missing_engine_is_reported(int8):
     Predictor(int8, "litert")
 
 
-def test_a_pickled_predictor_opens_its_file_again_in_any_folder(
-  int8, monkeypatch
-):
+def test_a_pickled_predictor_opens_its_file_in_any_folder(int8, monkeypatch):
   [answer] = Predictor(int8)(["ab c"])
   monkeypatch.chdir(int8)
   predict = Predictor(".", "litert_int8", warm_up=True)
@@ -184,9 +180,7 @@ GPU_FILES = [
 
 
 @pytest.mark.parametrize(("file", "expected"), GPU_FILES)
-def test_a_gpu_is_visible_only_if_tensorflow_can_use_it(
-  monkeypatch, file, expected
-):
+def test_a_gpu_is_visible_if_tensorflow_can_use_it(monkeypatch, file, expected):
   def result(package=None, library=None, visible="0,1"):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     monkeypatch.setattr("serving.formats.find_spec", lambda name: package)
@@ -278,9 +272,7 @@ def _restored(monkeypatch):
   return opener.restore
 
 
-def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
-  tmp_path, restored
-):
+def test_a_vector_is_by_default_the_mean_of_the_last_layer(tmp_path, restored):
   small_model.write(tmp_path, SPECIAL_TOKENS, max_position_embeddings=7)
   prefix, folder = shared.touch_checkpoint(tmp_path, "x"), str(tmp_path)
   _, path, entry, build, changes = restored(folder, layers="-2")
@@ -292,9 +284,7 @@ def test_the_vector_of_a_text_is_by_default_the_mean_of_the_last_layer(
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
 
 
-def test_the_last_entry_of_run_json_decides_how_a_folder_is_restored(
-  tmp_path, restored
-):
+def test_the_last_entry_of_run_json_decides_how_to_restore(tmp_path, restored):
   for program, length in (("run_squad", 8), ("run_ner", 9)):
     entry = {"program": program, "flags": {"max_seq_length": length}}
     checkpoint_files.append_run(str(tmp_path), entry)

@@ -46,8 +46,7 @@ def _run(argv):
   kind, values = predictor.PredictorSettings, flags.FlagValues()
   settings.define(kind, values)
   values(["predictor.py", *argv])
-  args = settings.from_flags(kind, values)
-  predictor.main(args)
+  predictor.main(settings.from_flags(kind, values))
 
 
 @pytest.fixture(name="call")

@@ -89,8 +89,7 @@ def _trained(sst, tmp_path_factory):
 def test_a_run_trains_and_evaluates(trained):
   output, log = trained
   results = programs.results(output)
-  names = {"eval_accuracy", "eval_loss", "global_step", "loss"}
-  assert results.keys() == names
+  assert results.keys() == {"eval_accuracy", "eval_loss", "global_step", "loss"}
   assert results["global_step"] == 100  # 160 texts / 8 * 5 epochs
   assert results["eval_accuracy"] > 0.9
   assert "step 100 of 100, loss" in log
@@ -103,8 +102,7 @@ def test_eval_predictions_agree_with_the_accuracy(trained):
   header, *judged = programs.table(output / "eval_predictions.tsv")
   assert header[:4] == ["id", "text", "label", "prediction"]
   right = np.mean([row[2] == row[3] for row in judged])
-  accuracy = programs.results(output)["eval_accuracy"]
-  assert right == pytest.approx(accuracy)
+  assert right == pytest.approx(programs.results(output)["eval_accuracy"])
   assert "calibration" in (output / "run.html").read_text()
 
 
@@ -184,9 +182,7 @@ def test_a_model_with_windows_reads_long_texts_to_their_end(sst, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_has_the_same_scores_on_two_devices_as_on_one_device(
-  sst, tmp_path
-):
+def test_a_model_has_the_same_scores_on_two_devices_as_on_one(sst, tmp_path):
   flags = sst | {"output_dir": tmp_path, "do_eval": True, "eval_batch_size": 4}
   flags["num_train_epochs"] = 0.1
   train = {"distribution_strategy": "mirrored", "do_train": True}

@@ -55,9 +55,7 @@ def test_a_run_leaves_the_same_files_as_the_original(trained):
     assert list(output.glob(pattern)), pattern
 
 
-def test_a_later_evaluation_gives_the_results_of_the_trained_run(
-  trained, given, tmp_path
-):
+def test_a_later_evaluation_gives_the_runs_results(trained, given, tmp_path):
   output = shutil.copytree(trained[0], tmp_path / "run")
   before = programs.results(output)
   flags = given | {"eval_file": given["input_file"], "max_eval_steps": 5}

@@ -11,7 +11,6 @@ from tests import programs, shared, small_model
 CONTEXT = "Ann has a red boat . Ben has a blue kite . Cy has a green drum ."
 OWNERS = {"ann": "red boat", "ben": "blue kite", "cy": "green drum"}
 WORDS = "what has a . ? ann ben cy red boat blue kite green drum".split()
-VOCABULARY = [*SPECIAL_TOKENS, *WORDS]
 
 
 def _questions(**more):
@@ -47,7 +46,7 @@ def _given(tmp_path_factory):
     (folder / f"{name}.json").write_text(json.dumps(data))
   sizes = {"num_attention_heads": 4, "max_position_embeddings": 32}
   files = dict.fromkeys(("train_file", "predict_file"), folder / "v1.json")
-  return small_model.write(folder, VOCABULARY, **sizes) | {
+  return small_model.write(folder, [*SPECIAL_TOKENS, *WORDS], **sizes) | {
     **files,
     "max_seq_length": 32,
     "max_query_length": 8,
@@ -113,12 +112,10 @@ def test_squad_2_saves_the_best_threshold(given, tmp_path):
   programs.run("run_squad", **flags, **train, dynamic_padding=True)
   assert len(_load(tmp_path / "null_odds.json")) == 4
   stored = float((tmp_path / "null_score_diff_threshold.txt").read_text())
-  scores = _load(tmp_path / "squad_scores.json")
-  assert stored == scores["best_f1_thresh"]
+  assert stored == _load(tmp_path / "squad_scores.json")["best_f1_thresh"]
   # Several windows for each question are combined.
   flags |= {"max_seq_length": 16, "doc_stride": 4}
-  log = programs.run("run_squad", **flags)
-  assert "null_score_diff_threshold.txt" in log
+  assert "null_score_diff_threshold.txt" in programs.run("run_squad", **flags)
 
 
 @pytest.mark.slow

@@ -88,8 +88,7 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   "ending", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 )
 def test_no_request_is_lost_at_a_signal_or_a_new_version(tmp_path, ending):
-  served = tasks.make("tagging")
-  export.save(str(tmp_path / "1"), served, ["tflite"])
+  export.save(str(tmp_path / "1"), tasks.make("tagging"), ["tflite"])
   program, port = client.start(tmp_path)
   texts, log = ["abc"] * 4, []
   body, end = json.dumps({"instances": texts}), time.monotonic() + 100

@@ -267,14 +267,11 @@ def test_the_chief_opens_the_records_before_the_other_workers(
     )
   )
   opened = [("open", "dev"), ("open", "train")]
-  expected = ["wait", *opened] if index else [*opened, "wait"]
-  assert events[1:4] == expected
+  assert events[1:4] == (["wait", *opened] if index else [*opened, "wait"])
 
 
 @pytest.mark.parametrize("eval_steps", EVALUATIONS)
-def test_run_pretraining_runs_its_stages_in_order(
-  tmp_path, pretrainer, eval_steps
-):
+def test_run_pretraining_runs_stages_in_order(tmp_path, pretrainer, eval_steps):
   events, main = pretrainer
   model = "NSP True"
   for trains, evaluates, exports, has_file in itertools.product(

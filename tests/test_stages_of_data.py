@@ -86,9 +86,7 @@ def test_features_are_exported_and_extracted(
     ({"layers": "0,1,2,0,1"}, [0, 1, 2, 0, 1]),
   ],
 )
-def test_default_layers_fit_the_model_but_given_layers_do_not_change(
-  flags, expected
-):
+def test_default_layers_fit_the_model_but_given_layers_stay(flags, expected):
   config = small_model.config(7, num_hidden_layers=3)
   args = programs.arguments("extract_features", **flags)
   assert lines.layer_indexes(args, config) == expected

@@ -127,8 +127,7 @@ def test_output_into_a_closed_pipe_ends_the_program():
 
 @pytest.mark.parametrize("program", ["run_classifier", "predictor"])
 def test_the_flag_version_needs_no_required_flag(program):
-  argv = [str(ROOT / f"{program}.py"), "--version"]
-  done = programs.python(argv)
+  done = programs.python([str(ROOT / f"{program}.py"), "--version"])
   assert done.returncode == 0, done.stderr
   versions = dict(line.split(" ") for line in done.stdout.splitlines())
   assert versions.keys() >= {"bert", "python", "tensorflow", "keras", "commit"}

@@ -135,8 +135,7 @@ def test_the_page_works_without_network(html, tmp_path):
     token = page.run("byId('token').textContent")
     assert token.startswith("[MASK] (3) attends")
     page.run("chooseHead(1, 2)")
-    name = page.run("byId('head-name').textContent")
-    assert name == "Layer 1, mean of heads"
+    assert page.run("byId('head-name').textContent") == "Layer 1, mean of heads"
 
 
 # A script that collects the rows of the matrix which have a label.
@@ -153,8 +152,7 @@ LABELED = """
 def test_the_matrix_labels_every_second_token_of_a_long_text(tmp_path):
   model = _write(tmp_path, models.encoder, max_position_embeddings=300)
   path = tmp_path / "page.html"
-  text = "ab " * 298
-  programs.run("visualize", model=model, text=text, output_file=path)
+  programs.run("visualize", model=model, text="ab " * 298, output_file=path)
   with contextlib.closing(browser.Browser(tmp_path / "browser")) as page:
     page.open(path.as_uri())
     page.wait("document.body?.dataset.ready")

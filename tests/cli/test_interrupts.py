@@ -59,9 +59,7 @@ assert signal.getsignal(signal.SIGINT) is before
     (signal.SIG_DFL, ["__mp_main__"]),  # workers of multiprocessing import it
   ],
 )
-def test_background_and_worker_processes_keep_their_interrupt_handler(
-  handler, modules
-):
+def test_background_and_worker_processes_keep_their_handler(handler, modules):
   done = programs.python(
     ["-c", IN_BACKGROUND, *modules],
     preexec_fn=lambda: signal.signal(signal.SIGINT, handler),

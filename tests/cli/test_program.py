@@ -43,9 +43,7 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
     (ValueError("of an internal check"), False),
   ],
 )
-def test_errors_with_a_path_or_written_for_the_user_have_a_message(
-  error, is_mistake
-):
+def test_errors_with_a_path_or_for_the_user_have_a_message(error, is_mistake):
   assert program.message_of(error) == (str(error) if is_mistake else None)
 
 
@@ -119,9 +117,7 @@ Devices, processes and precision:
 --version prints versions of this project and its packages."""
 
 
-def test_help_groups_flags_and_shows_defaults(
-  program_flags, monkeypatch, capsys
-):
+def test_help_groups_flags_and_has_defaults(program_flags, monkeypatch, capsys):
   monkeypatch.setattr(program.signal, "signal", lambda *_: None)
   monkeypatch.setattr(sys.modules["__main__"], "__doc__", "Does it.\n")
   with pytest.raises(SystemExit, match="0"):

@@ -119,8 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
       keys |= {"repo": {"name": name, "type": "model"}}
       keys |= {"author": {"name": "bot"}, "createdAt": "2024-01-01T00:00:00Z"}
       pulls = [keys | {"num": n, "title": t} for n, t in enumerate(titles, 1)]
-      count = len(pulls)
-      return self._json({"discussions": pulls, "count": count, "start": 0})
+      return self._json({"discussions": pulls, "count": len(pulls), "start": 0})
     revision = (revision or "main").replace("%2F", "/")
     if (files := self._files(name, revision)) is None:
       return None

@@ -94,9 +94,7 @@ def _fails(hub, url, *texts):
 # --- The Hugging Face Hub --------------------------------------------------
 
 
-def test_only_needed_files_of_a_repository_are_downloaded(
-  hub, released, tmp_path, caplog
-):
+def test_only_needed_files_are_downloaded(hub, released, tmp_path, caplog):
   caplog.set_level("INFO")
   caplog.set_level("INFO", logger="absl")
   _convert(hub, URL)
@@ -154,9 +152,7 @@ def test_a_pickle_is_refused_and_the_error_suggests_safetensors(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_a_model_that_is_no_bert_is_refused_before_its_weights_are_downloaded(
-  hub,
-):
+def test_a_model_that_is_no_bert_is_refused_before_weights_are_downloaded(hub):
   files = hub.repositories[NAME]["main"]
   config = json.loads(files["config.json"]) | {"model_type": "roberta"}
   files["config.json"] = json.dumps(config).encode()
@@ -174,9 +170,7 @@ def test_the_bert_in_a_sentence_transformers_repository_is_converted(hub):
   assert not _paths(hub, "pytorch_model")
 
 
-def test_bert_load_and_predictor_convert_a_repository_only_once(
-  hub, released, monkeypatch
-):
+def test_a_repository_is_converted_only_once(hub, released, monkeypatch):
   model, encode = bert.load(URL)
   expected, _ = bert.load(released.ckpt)
   inputs = encode(["red sky"])
@@ -192,9 +186,7 @@ def test_bert_load_and_predictor_convert_a_repository_only_once(
   assert not _paths(hub, "/cdn/")  # no second download of the weights
 
 
-def test_another_process_may_convert_a_repository_at_the_same_time(
-  hub, monkeypatch
-):
+def test_another_process_may_convert_a_repository_meanwhile(hub, monkeypatch):
   def write(bert, folder):
     os.mkdir(folder)
     cache = Path(folder).parents[1] / hub_server.COMMIT
@@ -237,9 +229,7 @@ def archive(hub, released):
   return files
 
 
-def test_a_release_is_converted_from_its_zip(
-  hub, archive, released, tmp_path, log
-):
+def test_a_zip_of_a_release_is_converted(hub, archive, released, tmp_path, log):
   _convert(hub, hub.zip)
   assert f"downloading {hub.zip} to {tmp_path}/bert.download" in log.text
   for name in ("bert_config.json", "vocab.txt"):

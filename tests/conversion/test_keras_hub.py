@@ -56,15 +56,12 @@ def test_a_converted_classifier_computes_equal_outputs(preset, expected, name):
   np.testing.assert_allclose(result["logits"], expected["logits"], atol=1e-5)
 
 
-def test_a_converted_masked_lm_head_computes_nearly_equal_outputs(
-  preset, expected
-):
+def test_a_converted_masked_lm_head_has_nearly_equal_outputs(preset, expected):
   bert = keras_hub.read(str(preset))
   assert interchange.head_of(bert) == "masked_lm"
   result = _outputs(bert, "masked_lm", expected)["masked_lm_logits"]
   # KerasHub's head has the exact GELU and an epsilon of 1e-5.
-  distance = np.max(np.abs(result - expected["masked_lm_logits"]))
-  assert 0 < distance < 5e-3
+  assert 0 < np.max(np.abs(result - expected["masked_lm_logits"])) < 5e-3
 
 
 # Names of layers from Keras 2, and the names from Keras 3.
@@ -92,9 +89,7 @@ def test_the_layer_names_of_keras_2_are_read(tmp_path):
     (lambda c: c["config"].update(num_layers=3), "KeyError.*_encoder_2/"),
   ],
 )
-def test_a_preset_of_a_wrong_class_or_with_wrong_sizes_is_refused(
-  preset, change, message
-):
+def test_a_preset_of_a_wrong_class_or_size_is_refused(preset, change, message):
   path = preset / "config.json"
   described = json.loads(path.read_text())
   change(described)

@@ -135,8 +135,7 @@ def test_a_pretrainer_is_read_without_its_training_state(tmp_path, pretrainer):
 
 
 def test_the_pooler_is_read_if_a_pretrainer_saves_it(tmp_path, pretrainer):
-  prefix = _save(tmp_path, **pretrainer.checkpoint_items)
-  bert = model_garden.read(prefix)
+  bert = model_garden.read(_save(tmp_path, **pretrainer.checkpoint_items))
   assert interchange.head_of(bert) == "masked_lm"
   kernel = pretrainer.classification_heads[0].dense.kernel
   np.testing.assert_array_equal(bert.values["bert/pooler/dense/kernel"], kernel)
@@ -158,9 +157,7 @@ FINE_TUNED = [
 
 
 @pytest.mark.parametrize(("make", "options", "names"), FINE_TUNED)
-def test_a_converted_head_computes_equal_outputs(
-  tmp_path, make, options, names
-):
+def test_a_converted_head_has_equal_outputs(tmp_path, make, options, names):
   head, *names = names.split()
   model = make(networks.BertEncoder(**SIZES), **options)
   _randomize(model)
@@ -364,9 +361,7 @@ def _module_of_format_1(folder, gelu=tf.tanh, scope="", encoder="bert"):
 @pytest.mark.parametrize(
   ("gelu", "scope"), [(tf.tanh, ""), (tf.math.erf, "module/")]
 )
-def test_every_variable_of_a_module_of_format_1_is_read_unchanged(
-  tmp_path, gelu, scope
-):
+def test_a_module_of_format_1_is_read_unchanged(tmp_path, gelu, scope):
   values = _module_of_format_1(tmp_path, gelu, scope)
   bert = _check(tmp_path / "module", "masked_lm", {})
   assert bert.config["hidden_act"] == (

@@ -33,9 +33,7 @@ def _checkpoint(folder, more=()):
   return prefix
 
 
-def test_training_state_is_skipped_and_averages_replace_variables_on_request(
-  tmp_path,
-):
+def test_state_is_skipped_and_averages_replace_variables_on_request(tmp_path):
   tensors = {"crf/transitions": np.zeros((2, 2), np.float32)}
   prefix = _checkpoint(tmp_path, OPTIMIZER | RUN | AVERAGE | tensors)
   bert = original.read(prefix)

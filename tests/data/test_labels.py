@@ -64,9 +64,7 @@ def test_labels_that_labels_txt_cannot_store_are_refused(tmp_path, names):
     ("\ufeffa\nb\na\n", "labels.txt has the label 'a' 2 times"),
   ],
 )
-def test_a_file_that_is_empty_or_repeats_a_label_is_refused(
-  tmp_path, content, message
-):
+def test_an_empty_file_or_repeated_label_is_refused(tmp_path, content, message):
   (tmp_path / "labels.txt").write_text(content, encoding="utf-8")
   with pytest.raises(ValueError, match=message):
     labels.load(str(tmp_path))
@@ -112,9 +110,7 @@ def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):
   assert _choose(tmp_path, "ab", "xy") == ("y", "x")
 
 
-def test_labels_that_differ_from_a_checkpoints_labels_cause_a_warning(
-  tmp_path, caplog
-):
+def test_labels_unlike_a_checkpoints_labels_cause_a_warning(tmp_path, caplog):
   path = labels.save(["CON", "PRO"], str(tmp_path))
   labels.warn_if_others(("con", "pro"), path)
   # With more labels than before, the head is new, and names do not matter.

@@ -34,9 +34,7 @@ def _recorded(tmp_path, multiple, lengths=LENGTHS, spare=0):
   ("batch_size", "multiple", "spare"),
   [(1, 8, 0), (4, 0, 3), (4, 8, 3), (11, 8, 0), (11, 0, 0), (50, 8, 3)],
 )
-def test_outputs_are_in_the_order_of_the_records(
-  tmp_path, batch_size, multiple, spare
-):
+def test_outputs_are_in_order_of_records(tmp_path, batch_size, multiple, spare):
   recorded = _recorded(tmp_path, multiple, spare=spare)
   # A stand-in for a model sums the ids of each row.
   parts = [
@@ -112,9 +110,7 @@ def test_training_by_length_needs_little_padding(tmp_path, choices):
 
 
 @pytest.mark.parametrize("batch_size", [3, 4, 30])
-def test_an_epoch_of_batches_by_length_has_every_example_once(
-  tmp_path, batch_size
-):
+def test_an_epoch_batched_by_length_has_each_example_once(tmp_path, batch_size):
   """Several short epochs are read together, but their examples do not mix."""
   recorded = _recorded(tmp_path, 8, [i % T + 1 for i in range(50)])
   stream = recorded.train_batches(batch_size, seed=1, by_length=True)

@@ -45,9 +45,7 @@ def test_each_epoch_has_every_record_once_in_a_new_order(paths):
   assert len({tuple(epoch) for epoch in result}) == 3
 
 
-def test_each_chunk_epoch_seed_and_source_has_a_different_order(
-  tmp_path, monkeypatch
-):
+def test_chunk_epoch_seed_and_source_change_the_order(tmp_path, monkeypatch):
   monkeypatch.setattr(records, "_ROUND", 100)
   files = [_write(tmp_path / str(n), range(n, n + 96)) for n in (0, 96)]
   sources = [Source([path]) for path in files]
@@ -109,8 +107,7 @@ def test_sources_are_mixed_by_weight(paths):
     # The weights are 3, 0.5 and 1. Of 1000, 3 / 4.5 are 667, 0.5 / 4.5 are 111.
     assert (small, middle - small) == (667, 111)
   # Each source repeats at its own pace.
-  large = result[result >= 50]
-  assert sorted(large[:80]) == list(range(50, 130))
+  assert sorted(result[result >= 50][:80]) == list(range(50, 130))
 
 
 def test_a_weight_of_a_thousandth_gives_one_record_in_a_thousand(paths):

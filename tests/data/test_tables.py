@@ -33,8 +33,7 @@ def test_tables_in_all_formats_have_the_same_rows(tmp_path, name, content):
   first, second = read(tmp_path, name, content)
   assert first.values == {"a": '"x', "b": "1"}
   assert second.values == {"a": 'y, z"', "b": "2"}
-  lines = (1, 3) if "json" in name else (2, 4)
-  assert (first.line, second.line) == lines
+  assert (first.line, second.line) == ((1, 3) if "json" in name else (2, 4))
 
 
 @pytest.mark.parametrize(
@@ -170,8 +169,7 @@ def test_a_byte_order_mark_or_the_given_encoding_decodes_a_table(
   tmp_path, caplog, name, encoding, given
 ):
   text = '{"a": "schön – gut"}' if "json" in name else "a;b\nschön – gut;1\n"
-  content = text.encode(encoding)
-  [row] = read(tmp_path, name, content, dialect=(None, given))
+  [row] = read(tmp_path, name, text.encode(encoding), dialect=(None, given))
   assert row.values["a"] == "schön – gut"
   assert not caplog.messages
 
@@ -195,9 +193,7 @@ def test_cp1252_that_is_read_as_latin_1_is_reported(tmp_path, caplog):
     ((None, "cp125"), "encoding=cp125 is not an encoding"),
   ],
 )
-def test_an_unknown_delimiter_or_a_wrong_encoding_is_reported(
-  tmp_path, dialect, message
-):
+def test_a_wrong_delimiter_or_encoding_is_reported(tmp_path, dialect, message):
   with pytest.raises(UserError, match=message):
     read(tmp_path, "t.csv", "a,b\nx,é\n", dialect=dialect)
 
@@ -236,9 +232,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.csv", b"PK\3\4\x14\0\6\0!\xff", "is a workbook .* save it as CSV UT"),
   ],
 )
-def test_an_error_names_the_file_and_the_problem(
-  tmp_path, name, content, message
-):
+def test_an_error_names_the_file_and_problem(tmp_path, name, content, message):
   with pytest.raises(UserError, match=message) as error:
     read(tmp_path, name, content)
   assert f"{tmp_path}/{name}" in str(error.value)

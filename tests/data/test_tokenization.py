@@ -70,9 +70,7 @@ SIZES = st.sampled_from([1, 7, 10**6])
 
 
 @given(st.lists(st.one_of(TEXTS, LINES)), st.booleans(), SIZES)
-def test_the_cache_gives_the_same_ids_as_the_tokenizer(
-  texts, lower, max_pieces
-):
+def test_the_cache_gives_the_ids_of_the_tokenizer(texts, lower, max_pieces):
   full = _full(lower)
   cached = tokenization.CachedTokenizer(full, max_pieces)
   for text in [*texts, *texts, "a" * 300]:

@@ -137,9 +137,7 @@ def _write_json(write):
 
 
 @pytest.mark.parametrize("kind", ["WordPiece", None])  # early files lack a type
-def test_word_pieces_of_a_tokenizer_json_are_read_in_the_order_of_ids(
-  write_json, kind
-):
+def test_pieces_of_a_tokenizer_json_are_read_in_order_of_ids(write_json, kind):
   path = write_json(MODEL[::-1], added=["<ent>"], type=kind)
   expected = [*MODEL[::-1], "<ent>"]
   assert vocab.load(path) == _ids(expected)

@@ -65,9 +65,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(("make", "sizes", "dropouts"), MODELS)
-def test_every_model_has_the_dropout_of_the_original(
-  make, sizes, dropouts, monkeypatch
-):
+def test_models_have_the_originals_dropout(make, sizes, dropouts, monkeypatch):
   """Checks the rates of dropout; heads use the original's rate of 0.1."""
   dropped, add_dropped = [], fused_ops._add_dropped
 

@@ -48,9 +48,7 @@ def test_a_saved_model_is_loaded_with_the_same_outputs(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", WITH_HEADS)
-def test_outputs_in_low_precision_are_float32_and_close_to_the_exact_outputs(
-  kind,
-):
+def test_outputs_in_low_precision_are_float32_and_close_to_exact_outputs(kind):
   exact = MODELS[kind]()
   keras.config.set_dtype_policy("mixed_bfloat16")
   rough = MODELS[kind]()

@@ -168,9 +168,7 @@ def test_gradients_of_a_model_are_equal_with_fused_and_plain_operations():
   assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_device_and_an_environment_variable_select_fused_operations(
-  monkeypatch,
-):
+def test_the_device_and_the_environment_select_fused_operations(monkeypatch):
   monkeypatch.delenv("BERT_FUSED_OPS", raising=False)
   monkeypatch.setattr(tracing, "_mode", tracing.Mode())
   for seen, expected in (([], True), (["GPU:0"], False)):
@@ -227,8 +225,7 @@ def test_compiled_operations_are_traced_once_for_each_signature():
   calls += (2.0, "float32", tf.ones([4])), (2.0, "float32", x, x)
   for factor, dtype, *tensors in 2 * calls:
     result = tracing.run_compiled(chain, *tensors, dtype=dtype, factor=factor)
-    expected = sum(tensors[1:], factor * tensors[0])
-    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(result, sum(tensors[1:], factor * tensors[0]))
   assert len(traced) == len(calls)
 
 

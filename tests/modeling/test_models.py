@@ -36,8 +36,7 @@ def test_logits_of_masked_words_keep_the_smaller_type_only_in_training():
   head = models.pretrainer(CONFIG).layers[-1]
   inputs = tf.zeros([2, 3, 12]), tf.zeros([2, 12]), tf.zeros([31, 12])
   for training, dtype in ((True, tf.bfloat16), (False, tf.float32)):
-    logits = head(*inputs, training=training)["masked_lm_logits"]
-    assert logits.dtype == dtype
+    assert head(*inputs, training=training)["masked_lm_logits"].dtype == dtype
 
 
 def test_gradients_of_a_repeated_token_are_summed_in_float32():

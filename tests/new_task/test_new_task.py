@@ -61,9 +61,7 @@ def test_a_new_task_learns_and_is_evaluated(trained):
   assert results["eval_mean_difference"] < 0.4  # 0.6 if all answers are 0
 
 
-def test_predictions_of_do_predict_output_folder_and_export_are_equal(
-  trained, tmp_path
-):
+def test_do_predict_output_folder_and_export_answer_alike(trained, tmp_path):
   output, flags = trained
   texts = _texts(9, 3)
   test_file = {"test_file": _write(tmp_path / "test.tsv", texts)}
@@ -75,9 +73,7 @@ def test_predictions_of_do_predict_output_folder_and_export_are_equal(
     np.testing.assert_allclose(ratings, expected, atol=1e-4)
 
 
-def test_the_head_survives_a_conversion_to_transformers_and_back(
-  trained, tmp_path
-):
+def test_a_head_survives_conversion_to_transformers_and_back(trained, tmp_path):
   output, flags = trained
   files = {name: flags[name] for name in ("bert_config_file", "vocab_file")}
   to_transformers = {"input": output, "output": tmp_path / "hugging_face"}

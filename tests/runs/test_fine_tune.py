@@ -159,9 +159,7 @@ def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
   assert best.get("step") == (2 if keeps else None)
 
 
-def test_a_best_checkpoint_without_the_checkpoints_of_its_run_is_refused(
-  tmp_path,
-):
+def test_a_best_checkpoint_without_checkpoints_of_its_run_is_refused(tmp_path):
   _train(_flags(tmp_path), [0.9] * 5)
   for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:
     file.unlink()
@@ -236,8 +234,7 @@ def test_the_loss_of_a_student_mixes_labels_with_its_teachers_outputs(
   rng = np.random.RandomState(1)
   objective, combine, labels = STUDENTS[kind]
   student = _student(kind)
-  parts = [_student(kind) for _ in range(size)]
-  teacher = models.ensemble(parts, combine)
+  teacher = models.ensemble([_student(kind) for _ in range(size)], combine)
 
   def restore(*given):
     kind = programs.settings_of("run_classifier")

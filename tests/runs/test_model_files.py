@@ -43,8 +43,7 @@ def test_settings_from_run_json_take_missing_flags_from_the_defaults(entry):
   expected = FLAGS | {"output_dir": "now", "export_format": ("keras",)}
   for name, file in (("bert_config_file", "c"), ("vocab_file", "v")):
     expected[name] = f"{entry['directory']}/{file}"
-  defaults = programs.arguments("run_squad").to_dict()
-  assert args.to_dict() == defaults | expected
+  assert args.to_dict() == programs.arguments("run_squad").to_dict() | expected
 
 
 @pytest.mark.parametrize(
@@ -78,9 +77,7 @@ def test_changes_override_the_flags_in_run_json(entry, changes, expected):
     ({"ensemble": "3"}, "ensemble='3' is not of type int"),
   ],
 )
-def test_a_changed_setting_must_be_a_value_that_its_flag_takes(
-  entry, changes, message
-):
+def test_a_changed_setting_must_be_a_value_of_its_flag(entry, changes, message):
   with pytest.raises(UserError, match=f"^{message}$"):
     model_files.from_record(KIND, "now", entry, changes)
 
@@ -150,8 +147,7 @@ def test_a_warning_names_all_changed_flags(tmp_path, caplog):
 def test_a_warning_names_files_with_changed_data(tmp_path, caplog):
   # JSON has a list for a tuple, which is not a change.
   args = programs.arguments("run_classifier", class_weights=("a=2", "b=1"))
-  trained = {"a": "1", "b": "2", "gone": "3"}
-  entry = {"flags": args.to_dict(), "data": trained}
+  entry = {"flags": args.to_dict(), "data": {"a": "1", "b": "2", "gone": "3"}}
   checkpoint_files.append_run(str(tmp_path), entry)
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text
@@ -200,20 +196,16 @@ def test_a_blank_as_the_value_of_a_flag_is_written_as_a_name(
   tmp_path, monkeypatch, value, name
 ):
   path = _save(tmp_path, _parsed(monkeypatch, [f"--delimiter={value}"]))
-  again = _parsed(monkeypatch, [f"--flagfile={path}"])
-  assert again.delimiter == name
+  assert _parsed(monkeypatch, [f"--flagfile={path}"]).delimiter == name
 
 
 @pytest.mark.parametrize("value", SPECIAL)
-def test_command_flags_preserves_any_value_of_a_flag(
-  tmp_path, monkeypatch, value
-):
+def test_command_flags_keeps_any_value_of_a_flag(tmp_path, monkeypatch, value):
   given = (f"--text={value}", "--columns=" + '"1,2",3', "--rates=1e-3,0.1")
   args = _parsed(monkeypatch, given)
   path = _save(tmp_path, args)
   again = _parsed(monkeypatch, [f"--flagfile={path}"])
-  expected = args.to_dict() | {"output_dir": None, "seed": 7}
-  assert again.to_dict() == expected
+  assert again.to_dict() == args.to_dict() | {"output_dir": None, "seed": 7}
   assert again.columns == ("1,2", "3")
   text = path.read_text()
   assert _save(tmp_path, again).read_text() == text

@@ -153,9 +153,7 @@ def _entry(tmp_path, monkeypatch):
   return {"program": "x", "directory": str(tmp_path), "flags": flags}
 
 
-def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
-  tmp_path,
-):
+def test_a_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(tmp_path):
   rows = ["run\tlearning_rate\tseed\tstep\tmetric\tvalue"]
   # The best trials are t1 and t2, in this order. t1 was best at its step 1.
   for number, value in enumerate((0.5, 0.9, 0.75)):
@@ -168,8 +166,7 @@ def test_each_member_of_an_ensemble_loads_the_best_checkpoint_of_a_trial(
   assert session.load(args, model, Checkpoints(str(tmp_path))) == 1
   for number, part in enumerate(models.members(model), 1):
     assert all(np.all(value == number) for value in part.get_weights())
-  one = models.ensemble([_classifier()], models.mean_probs)
-  assert not models.members(one)
+  assert not models.members(models.ensemble([_classifier()], models.mean_probs))
 
 
 @pytest.mark.parametrize("long_text", ["truncate", "windows"])
@@ -180,8 +177,7 @@ def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
   args = programs.arguments("extract_features", **flags)
   model, served, _ = features.served_model(args)
   has_windows = long_text == "windows"
-  length = 40 if has_windows else 8
-  assert served.config == TextConfig(args.tokenizer, length)
+  assert served.config == TextConfig(args.tokenizer, 40 if has_windows else 8)
   assert not args.tokenizer.do_lower_case
   assert served.settings == {"pooling": "cls", "pairs": not has_windows}
   rank = 3 if has_windows else 4  # with windows, one vector a text
@@ -189,9 +185,7 @@ def test_an_export_records_how_its_texts_are_tokenized(entry, long_text):
 
 
 @pytest.mark.parametrize("changes", [{}, {"do_lower_case": False}])
-def test_a_model_is_restored_with_the_flags_of_its_training(
-  tmp_path, entry, changes
-):
+def test_a_model_is_restored_with_its_training_flags(tmp_path, entry, changes):
   """Afterwards the dtype policy is as before."""
   values = {v.path: v for v in _classifier(3).variables}
   values["global_step"] = tf.constant(5, tf.int64)
@@ -245,9 +239,7 @@ def test_flags_override_bert_config_json_if_the_user_sets_them(entry):
     model_files.config(args.replace(max_seq_length=129))
 
 
-def test_dropout_and_data_use_the_seed_that_the_run_saved(
-  tmp_path, monkeypatch, started
-):
+def test_dropout_and_data_use_the_saved_seed(tmp_path, monkeypatch, started):
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for seed in (None, 9):
     calls = started(_flags(tmp_path, seed=seed))

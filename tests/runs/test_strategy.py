@@ -42,9 +42,7 @@ def test_several_gpus_are_mirrored_by_default(monkeypatch, events, gpus, name):
   assert events == [("_strategy", name)]
 
 
-def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
-  monkeypatch, events
-):
+def test_workers_need_tf_config_and_use_nccl_on_gpus(monkeypatch, events):
   make = "MultiWorkerMirroredStrategy"
   events.replace(monkeypatch, tf.distribute, make, REPLICAS)
   flags = _flags(distribution_strategy="multi_worker_mirrored")
@@ -60,9 +58,7 @@ def test_multi_worker_mirrored_needs_tf_config_and_uses_nccl_on_gpus(
   assert {each.timeout_seconds for each in options} == {None}
 
 
-def test_a_worker_that_waits_for_others_leaves_ctrl_c_to_the_system(
-  monkeypatch,
-):
+def test_a_worker_waiting_for_others_leaves_ctrl_c_to_the_system(monkeypatch):
   """Afterwards the handlers are Python's again, whatever TensorFlow has set."""
   numbers = signal.SIGINT, signal.SIGTERM
   before = [signal.getsignal(number) for number in numbers]
@@ -92,9 +88,7 @@ def test_flags_set_precision_and_determinism(monkeypatch, events):
   assert events[1:] == [(tf32, False), (determinism,)]
 
 
-def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
-  monkeypatch, log
-):
+def test_the_log_warns_of_tf32_and_of_unseen_gpus(monkeypatch, log):
   monkeypatch.setattr(devices.glob, "glob", lambda pattern: ["/dev/nvidia0"])
   devices.make_strategy(_flags())
   assert "an NVIDIA GPU, and TensorFlow does not see it" in log.text
@@ -108,9 +102,7 @@ def test_the_log_warns_of_tf32_and_of_gpus_that_tensorflow_does_not_see(
   assert "products to TF32, 10 bits: --notf32" in log.text
 
 
-def test_workers_without_a_strategy_for_several_workers_are_refused(
-  monkeypatch,
-):
+def test_workers_without_a_strategy_for_several_are_refused(monkeypatch):
   toy.set_worker(monkeypatch, 0)
   with pytest.raises(ValueError, match="multi_worker_mirrored, or unset TF_CO"):
     checks.check_devices(_flags())
@@ -189,5 +181,4 @@ def test_jit_compile_and_the_gpu_decide_compilation_lengths_and_packing(
   config = small_model.narrow(5)
   for chosen in (None, False, True):
     packs = fine_tune.packs_examples(args.replace(pack_examples=chosen), config)
-    expected = False if chosen is None and is_compiled else chosen
-    assert packs is expected
+    assert packs is (False if chosen is None and is_compiled else chosen)

@@ -57,9 +57,7 @@ def _commands(monkeypatch):
     ({"do_train": False}, []),
   ],
 )
-def test_several_values_or_seeds_make_a_sweep(
-  tmp_path, commands, changes, trials
-):
+def test_two_values_or_seeds_make_a_sweep(tmp_path, commands, changes, trials):
   flags = _flags(tmp_path, **changes)
   assert flags.is_sweep == bool(trials)
   if trials:
@@ -77,9 +75,7 @@ TRIAL = """
 """
 
 
-def test_a_sweep_copies_its_best_trial_to_the_output_folder(
-  tmp_path, commands, log
-):
+def test_a_sweep_copies_its_best_trial_to_output_dir(tmp_path, commands, log):
   # The second command adds the missing trials.
   training_program.run_sweep(_flags(tmp_path, learning_rate=1e-5))
   assert len(commands) == 2
@@ -150,9 +146,7 @@ def test_all_trials_have_the_same_order_of_labels(
     assert labels.load(str(folder)) == tuple(known or "bca")
 
 
-def test_a_warning_names_a_trial_whose_flags_have_changed(
-  tmp_path, commands, caplog
-):
+def test_a_warning_names_a_trial_with_changed_flags(tmp_path, commands, caplog):
   flags = _flags(tmp_path, num_train_epochs=3.0)
   training_program.run_sweep(flags)
   path = tmp_path / "rate_1e-05_seed_1" / "run.json"

@@ -47,9 +47,7 @@ def test_a_second_run_in_a_folder_is_refused_until_the_first_run_ends(tmp_path):
 
 
 @pytest.mark.parametrize("before", [None, [], ["a"]])  # None: no folder
-def test_a_failed_run_removes_a_new_output_folder_but_no_older_file(
-  tmp_path, before
-):
+def test_a_failed_run_removes_a_new_folder_but_no_older_file(tmp_path, before):
   folder = tmp_path / "output"
   if before is not None:
     folder.mkdir()
@@ -89,9 +87,7 @@ def test_incomplete_checkpoints_of_a_killed_run_are_removed(tmp_path):
 
 
 @pytest.mark.parametrize("is_dry", [False, True])
-def test_a_program_locks_its_output_folder_after_its_checks(
-  tmp_path, monkeypatch, is_dry
-):
+def test_a_program_locks_its_folder_after_checks(tmp_path, monkeypatch, is_dry):
   folder = str(tmp_path / "out")
   args = _dry("run_squad", output_dir=folder, dry_run=is_dry, do_train=True)
   seen = []
@@ -117,9 +113,7 @@ def _dry(program, **changes):
 
 
 @pytest.mark.parametrize("saved", [None, "model.ckpt-3", "best/model.ckpt-2"])
-def test_a_dry_run_predicts_with_the_runs_checkpoint_but_trains_anew(
-  tmp_path, saved
-):
+def test_a_dry_run_predicts_with_a_checkpoint_but_trains_anew(tmp_path, saved):
   folder = tmp_path / "out"
   if saved:
     path = folder / saved
@@ -144,9 +138,7 @@ def _changes(args, other):
   }
 
 
-def test_a_dry_run_is_short_and_its_log_does_not_say_that_files_are_saved(
-  tmp_path,
-):
+def test_a_dry_run_is_short_and_its_log_mentions_no_saved_files(tmp_path):
   flags = dict.fromkeys(("do_train", "do_predict", "do_export"), True)
   flags |= {"export_dir": "new", "init_checkpoint": "bert"}
   flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}

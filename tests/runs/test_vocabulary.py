@@ -21,8 +21,7 @@ def _folders(tmp_path):
   folders = [tmp_path / name for name in ("run", "config", "before")]
   for folder in folders:
     folder.mkdir()
-  path = folders[1] / "bert_config.json"
-  small_model.narrow(len(LOWER)).to_json(str(path))
+  small_model.narrow(len(LOWER)).to_json(str(folders[1] / "bert_config.json"))
   return folders
 
 
@@ -93,8 +92,7 @@ def test_a_do_lower_case_that_run_json_lacks_comes_from_the_vocabulary(
     assert args.do_lower_case is not is_lower
     checkpoint_files.append_run(str(folders[0]), entry)
     shared.touch_checkpoint(folders[0], "x")
-    model = trained_model.find_model(str(folders[0]))
-    assert model.do_lower_case is is_lower
+    assert trained_model.find_model(str(folders[0])).do_lower_case is is_lower
   entry["flags"]["do_lower_case"] = not is_lower  # the run's flag decides
   args = model_files.from_record(KIND, str(folders[0]), entry, {})
   assert args.do_lower_case is not is_lower

@@ -24,7 +24,6 @@ HOSTILE = {
   "long words of 1 MB": (b"abcde" * 1000 + b" ") * 200,
 }
 QUICK = ("classification of pairs", "tagging")
-IN_GRAPH = tasks.slow_but(QUICK, tasks.IN_GRAPH)
 # Outputs that may have ties: two endings can be equal.
 EQUALLY_GOOD = {"choices": ("choice",)}
 
@@ -43,8 +42,7 @@ def test_every_text_has_the_same_answer_in_any_batch(every_task, name):
   # The server decodes the texts of a request like this.
   texts = [text.decode("utf-8", "replace") for text in HOSTILE.values()]
   examples = [*_examples(model.answers, texts, "ab c")]
-  together = model(examples)
-  for example, answer in zip(examples, together, strict=True):
+  for example, answer in zip(examples, model(examples), strict=True):
     json.dumps(answer, allow_nan=False)  # raises for NaN and infinity
     [alone] = model([example])
     for output in EQUALLY_GOOD.get(name, ()):
@@ -53,7 +51,7 @@ def test_every_text_has_the_same_answer_in_any_batch(every_task, name):
   assert model([]) == []
 
 
-@pytest.mark.parametrize("name", IN_GRAPH)
+@pytest.mark.parametrize("name", tasks.slow_but(QUICK, tasks.IN_GRAPH))
 def test_the_graph_has_an_answer_for_any_bytes(every_task, exported, name):
   answers = every_task[name].answers
   examples = [*_examples(answers, HOSTILE.values(), b"ab c")]

@@ -38,9 +38,7 @@ def _served(**changes):
   "name",
   [slow(n) if "by" in n else n for n in tasks.NAMES if n != ENSEMBLE],
 )
-def test_the_page_of_every_task_has_the_answer_and_the_attention(
-  every_task, name
-):
+def test_the_page_of_every_task_has_answer_and_attention(every_task, name):
   served = every_task[name]
   [texts] = tasks.make_examples(served.answers, ["ab ."])
   result = _read(served, texts)
@@ -164,8 +162,7 @@ def test_contributions_are_the_slopes_of_the_logit_that_decides(
   values, answer = sequence.values["decided"], result.answer
   assert re.fullmatch(pattern, result.decided)
   row = encoded.rows[number // 32 if name == "choices" else number]
-  length = row["input_ids"].shape[-1]
-  scale = np.ones([length, 1], np.float32)
+  scale = np.ones([row["input_ids"].shape[-1], 1], np.float32)
   embeddings = served.model.get_layer("bert").embeddings
   monkeypatch.setattr(embeddings.dropout, "call", lambda x, **_: x * scale)
 
@@ -178,8 +175,7 @@ def test_contributions_are_the_slopes_of_the_logit_that_decides(
       _, first, last = result.span
       return outputs["start_logits"][first] + outputs["end_logits"][last]
     if name == "masks":
-      token = answer["tokens"][0][0]
-      index = served.answers.config.tokenizer.vocab[token]
+      index = served.answers.config.tokenizer.vocab[answer["tokens"][0][0]]
       return outputs["masked_lm_logits"][0, index]
     index = np.argmax(answer.get("probabilities", [1]))
     return outputs["logits"][index % 32]
@@ -188,8 +184,7 @@ def test_contributions_are_the_slopes_of_the_logit_that_decides(
     return (logit(1.01, tokens) - logit(0.99, tokens)) / 0.02
 
   slopes = np.array([slope([i]) for i in range(len(sequence.ids))])
-  expected = slopes / np.abs(slopes).sum()
-  np.testing.assert_allclose(values, expected, atol=0.01)
+  np.testing.assert_allclose(values, slopes / np.abs(slopes).sum(), atol=0.01)
   assert np.sign(values.sum()) == np.sign(slope(slice(None)))
   assert abs(values).sum() == pytest.approx(1, abs=1e-5)
 

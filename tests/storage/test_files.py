@@ -183,9 +183,7 @@ def test_an_error_of_a_remote_store_is_one_line_with_the_path(
   assert program.message_of(raised.value)
 
 
-def test_a_fingerprint_depends_on_the_size_the_start_and_the_end_of_a_file(
-  tmp_path,
-):
+def test_a_fingerprint_depends_on_the_size_start_and_end_of_a_file(tmp_path):
   def fingerprint(size, changed=None):
     content = bytearray(size)
     if changed is not None:

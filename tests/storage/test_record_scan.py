@@ -132,9 +132,7 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   assert _records(copy) == good
 
 
-def test_copies_of_two_files_with_the_same_name_have_different_names(
-  path, tmp_path
-):
+def test_copies_of_two_files_of_one_name_have_different_names(path, tmp_path):
   (tmp_path / "dev").mkdir()
   _flip(path, _starts(path)[7] + 20)
   files = [path, shutil.copy(path, tmp_path / "dev")]
@@ -234,9 +232,7 @@ def test_an_index_is_valid_for_copies_and_links_of_its_file(tmp_path, scanned):
     lambda content: content[:-67] + content[-37:] + content[-67:-37],
   ],
 )
-def test_a_file_that_differs_from_its_index_is_scanned(
-  change, tmp_path, scanned
-):
+def test_a_file_unlike_its_index_is_scanned(change, tmp_path, scanned):
   path = Path(_build(tmp_path / "a", 300, "mark"))
   assert record_scan.read_index(str(path))[1] == "mark"
   path.write_bytes(change(path.read_bytes()))

@@ -58,18 +58,14 @@ def test_carriage_returns_never_join_words(content, lines, path):
     (b"%PDF-1.4\n\xff", "a PDF: extract its text"),
   ],
 )
-def test_an_error_names_the_kind_of_a_file_that_is_not_text(
-  path, content, message
-):
+def test_an_error_says_what_a_file_that_is_not_text_is(path, content, message):
   path.write_bytes(content)
   with pytest.raises(UserError, match=rf"text\.tsv is {message}"):
     _lines(path)
 
 
 @pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_an_error_names_the_line_of_a_wrong_byte_in_a_large_file(
-  tmp_path, name
-):
+def test_an_error_names_the_line_of_a_bad_byte_in_a_large_file(tmp_path, name):
   path = tmp_path / name
   content = b"".join(b"%d\n" % (i * i) for i in range(260_000))
   path.write_bytes(gzip.compress(content, 1) if "gz" in name else content)
@@ -141,9 +137,7 @@ def test_compressed_files_are_decompressed(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.gz", "a.zst"])
-def test_a_compressed_file_that_is_corrupt_or_not_utf8_is_reported(
-  name, tmp_path
-):
+def test_a_corrupt_or_not_utf8_compressed_file_is_reported(name, tmp_path):
   path = tmp_path / name
   path.write_bytes(_compressed(name, b"fine\nol\xe9\n"))
   with pytest.raises(UserError, match=r"line 2: byte 7 of the file \(0xe9\)"):

@@ -35,9 +35,7 @@ def test_features_are_written_in_the_order_of_the_schema():
 
 @settings(max_examples=20)
 @given(st.lists(st.binary(min_size=4) | st.just(b"ab" * 3000), min_size=1))
-def test_record_files_equal_the_files_that_tensorflow_writes(
-  tmp_path_factory, records
-):
+def test_record_files_equal_the_files_of_tensorflow(tmp_path_factory, records):
   lengths = (4, 1023, 1024, 1025, 5000, *range(5, 305))
   records = [*records, *map(Random(1).randbytes, lengths)]
   path = str(tmp_path_factory.mktemp("frames") / "file")
@@ -85,9 +83,7 @@ def test_an_example_that_tensorflow_wrote_is_parsed():
     tfrecord.parse_example(example[:-3])
 
 
-def test_the_shapes_in_a_checkpoint_equal_the_shapes_that_tensorflow_reads(
-  tmp_path,
-):
+def test_shapes_in_a_checkpoint_equal_shapes_that_tensorflow_reads(tmp_path):
   golden = str(GOLDEN / "training/bert_model.ckpt")
   expected = tf.train.load_checkpoint(golden).get_variable_to_shape_map()
   assert checkpoint_files.shapes(golden) == {

@@ -29,8 +29,7 @@ def _prepare():
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_results_come_in_the_order_of_the_tasks(processes):
-  tasks = ["slow", "a", "b", "c"]
-  results = list(ordered_map(_prepare, tasks, processes))
+  results = list(ordered_map(_prepare, ["slow", "a", "b", "c"], processes))
   assert results == ["slowslow", "aa", "bb", "cc"]
 
 
@@ -158,5 +157,4 @@ def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
 
 def test_tensorflow_has_the_function_that_silences_xla():
   loaded = ctypes.CDLL(None)
-  names = storage._SET_MIN_LOG_LEVEL
-  assert [name for name in names if hasattr(loaded, name)]
+  assert any(hasattr(loaded, name) for name in storage._SET_MIN_LOG_LEVEL)

@@ -86,9 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @given(st.lists(_text, min_size=3, max_size=5), LENGTHS)
-def test_answers_make_the_same_rows_as_the_training_program(
-  name, tokenizer, texts, length
-):
+def test_answers_make_the_rows_of_training(name, tokenizer, texts, length):
   make_answers, make_example, make_rows = CASES[name]
   example = make_example(texts)
   rows = make_answers(length).encode(example).rows
@@ -167,9 +165,7 @@ def _has_ties(answer):
 
 @pytest.mark.parametrize("name", tasks.IN_GRAPH)
 @given(st.lists(_text, min_size=1, max_size=4))
-def test_the_graph_gives_the_same_answers_as_python(
-  graph_and_python, name, texts
-):
+def test_the_graph_gives_the_answers_of_python(graph_and_python, name, texts):
   in_graph, in_python = graph_and_python[name]
   examples = tasks.make_examples(in_python.answers, texts)
   outputs = in_graph(examples)
@@ -276,8 +272,7 @@ def _tag(texts, tags, labels=tasks.TAGS, odds=9.0):
 
 
 def test_words_and_punctuation_have_their_positions_in_the_text():
-  text = "  a,\tc \r\nd  é\u00a0x "
-  answer = _tag(text, [1, 2, 0, 0, 0, 0])
+  answer = _tag("  a,\tc \r\nd  é\u00a0x ", [1, 2, 0, 0, 0, 0])
   assert answer["words"] == ["a", ",", "c", "d", "é", "x"]
   assert answer["start"] == [2, 3, 5, 9, 12, 14]
   assert answer["end"] == [3, 4, 6, 10, 13, 15]
@@ -327,9 +322,7 @@ def test_an_answer_names_the_tag_of_words_outside_of_entities(labels, outside):
   assert answer["tags"] == [labels[1]] * 2
 
 
-def test_a_sentence_of_several_windows_has_the_same_tags_as_in_run_ner(
-  tokenizer,
-):
+def test_a_sentence_of_several_windows_has_the_tags_of_run_ner(tokenizer):
   engine = stand_in.Engine("ner", stand_in.tagger(3))
   model = TextModel(ner.Answers(tasks.text_config(tasks.TAGS, 7)), engine)
   sentences = [
@@ -362,8 +355,7 @@ def test_a_pair_has_the_mask_tokens_of_both_texts_and_a_next_sentence_answer():
   answer = _decode(model, texts, masked_lm_logits=logits, **outputs)
   assert [words[0] for words in answer["tokens"]] == ["a", "b"]
   assert (answer["is_next"], answer["is_next_probability"]) == (True, 0.75)
-  without_head = _decode(model, texts, masked_lm_logits=logits)
-  assert without_head["is_next"] is None
+  assert _decode(model, texts, masked_lm_logits=logits)["is_next"] is None
   # An empty second text is no text.
   for texts in ({"text": "a"}, {"text": "a", "text_pair": ""}):
     alone = _decode(model, texts, masked_lm_logits=logits[:1], **outputs)
@@ -441,8 +433,7 @@ def test_the_files_of_an_export_restore_task_tokenizer_and_labels(
 
 
 def test_a_changed_vocabulary_of_an_export_is_refused(tmp_path):
-  tokenizer = FullTokenizer(tasks.vocab_file(), True)
-  config = TextConfig(tokenizer, 33, ["b", "a"])
+  config = TextConfig(FullTokenizer(tasks.vocab_file(), True), 33, ["b", "a"])
   answers = classification.Answers(config, pairs=False)
   serving_answers.save(str(tmp_path), answers)
   path = tmp_path / "vocab.txt"

@@ -35,9 +35,7 @@ def _saved(tmp_path, step=3, **values):
     (0, (0, 10, 20), (0, 10, 20)),
   ],
 )
-def test_only_the_newest_checkpoints_stay_and_are_listed(
-  tmp_path, keep, saved, left
-):
+def test_only_new_checkpoints_stay_and_are_listed(tmp_path, keep, saved, left):
   # The name "a[1]" is a glob pattern that matches "a1".
   folder, other = tmp_path / "a[1]", tmp_path / "a1"
   _saved(other, step=10)
@@ -77,8 +75,7 @@ def test_a_checkpoint_named_without_a_folder_is_in_the_current_folder(
 
 
 def test_two_encoders_are_read_without_slots_and_heads(tmp_path):
-  names = ("bert/a", "bert/a/LAMB_1", "cls/b")
-  values = {name: np.ones(3) for name in names}
+  values = {name: np.ones(3) for name in ("bert/a", "bert/a/LAMB_1", "cls/b")}
   paths = ",".join(_saved(tmp_path / name, **values) for name in "12")
   reader = checkpoint.open_reader(paths)
   assert reader.prefix == paths
@@ -213,8 +210,7 @@ def test_slots_and_counters_are_not_weights():
   state = dict.fromkeys(COUNTERS, ())
   for name, shape in WEIGHTS.items():
     state |= {f"{name}/{suffix}": shape for suffix in SLOTS}
-  actual = checkpoint.training_state(WEIGHTS | OTHERS | state)
-  assert actual == set(state)
+  assert checkpoint.training_state(WEIGHTS | OTHERS | state) == set(state)
 
 
 def test_object_based_checkpoints_are_refused(tmp_path):
@@ -224,8 +220,7 @@ def test_object_based_checkpoints_are_refused(tmp_path):
 
 
 def test_the_log_names_restored_and_fresh_variables(tmp_path, log):
-  pretrained = models.pretrainer(toy.config())
-  values = checkpoint.variables(pretrained)
+  values = checkpoint.variables(models.pretrainer(toy.config()))
   slot = {"bert/pooler/dense/bias/LAMB_1": values["bert/pooler/dense/bias"]}
   model = models.classifier(toy.config(), 2)
   fresh = checkpoint.restore(model, _saved(tmp_path, **values, **slot))
@@ -265,9 +260,7 @@ def test_a_resumed_run_restores_all_its_values(tmp_path):
     np.testing.assert_array_equal(value, average)
 
 
-def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
-  tmp_path,
-):
+def test_moving_averages_begin_with_values_of_the_initial_checkpoint(tmp_path):
   first, step = toy.train_step(), toy.train_step(ema=0.9)
   prefix = _saved(tmp_path / "start", **first.state)
   Checkpoints(str(tmp_path)).resume(step, prefix)
@@ -277,9 +270,7 @@ def test_moving_averages_begin_with_the_values_of_the_initial_checkpoint(
     np.testing.assert_array_equal(average, value)
 
 
-def test_a_run_resumes_from_a_checkpoint_without_seed_and_averages(
-  tmp_path, caplog
-):
+def test_a_run_resumes_without_a_saved_seed_and_averages(tmp_path, caplog):
   """The step gives the position in the data. Averages copy the weights."""
   step, again = toy.train_step(), toy.train_step(seed=8, ema=0.9)
   step.step.assign(3)
@@ -303,9 +294,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("moment", range(6))
-def test_a_save_that_dies_at_any_moment_leaves_a_checkpoint(
-  tmp_path, monkeypatch, moment
-):
+def test_a_save_that_dies_leaves_a_checkpoint(tmp_path, monkeypatch, moment):
   checkpoints = Checkpoints(str(tmp_path), keep=1)
   checkpoints.save(1, {"a": 1.0})
   alive = iter([True] * moment)
@@ -388,9 +377,7 @@ def test_equal_seeds_give_equal_random_numbers(tmp_path):
   assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_a_worker_loads_a_model_after_the_chief_has_written_it(
-  tmp_path, monkeypatch
-):
+def test_a_worker_loads_a_model_after_the_chief_wrote_it(tmp_path, monkeypatch):
   step = toy.train_step()
   step.step.assign(5)
   write = lambda: _saved(tmp_path, **step.state)  # noqa: E731
@@ -398,9 +385,7 @@ def test_a_worker_loads_a_model_after_the_chief_has_written_it(
   assert Checkpoints(str(tmp_path)).load(step.model, None) == 5
 
 
-def test_the_message_about_a_full_disk_names_the_checkpoint(
-  tmp_path, monkeypatch
-):
+def test_the_error_of_a_full_disk_names_the_checkpoint(tmp_path, monkeypatch):
   def refuse(prefix, **_):
     (tmp_path / f"{prefix}.data-0.tempstate7").touch()
     message = f"{prefix}.data-0.tempstate7; No space left on device"

@@ -43,8 +43,7 @@ def test_a_call_runs_steps_until_a_save_or_evaluation(step, seconds, expected):
 def test_a_call_runs_all_steps_that_are_profiled():
   plan = loop.Plan(100, profile_first=15, profile_last=18)
   # The profile covers the steps 16 to 18. A call after 15 steps runs all.
-  steps = [plan.steps_to_run(n, 100.0) for n in range(14, 19)]
-  assert steps == [1, 3, 2, 1, 1]
+  assert [plan.steps_to_run(n, 100.0) for n in range(14, 19)] == [1, 3, 2, 1, 1]
   assert plan.steps_to_run(13, 1e-6) == 2
 
 
@@ -83,9 +82,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, monkeypatch):
   assert line["step"] == 5
 
 
-def test_a_call_runs_about_five_seconds_of_steps_without_evaluations(
-  tmp_path, monkeypatch
-):
+def test_a_call_runs_about_five_seconds_of_steps(tmp_path, monkeypatch):
   calls, now, run = [], [0.0], loop.Training._run_steps
 
   def run_steps(self, batches, step, number):
@@ -127,9 +124,7 @@ def test_a_finished_training_trains_and_writes_nothing(tmp_path, log, traced):
   assert not list(tmp_path.iterdir())
 
 
-def test_a_loss_that_is_not_finite_ends_the_training_before_it_is_saved(
-  tmp_path,
-):
+def test_a_loss_that_is_not_finite_ends_the_training_before_a_save(tmp_path):
   data, plan = toy.spoiled_batches(4), loop.Plan(5, save_every=1)
   with pytest.raises(UserError, match=r"at step 4; .* is .*model\.ckpt-3\. A"):
     toy.train(tmp_path, toy.train_step(), data, plan)
@@ -245,8 +240,7 @@ def test_predict_passes_on_the_fields_that_are_not_inputs():
   def number(n, batch):
     return batch | {"position": 8 * n + tf.range(8, 0, -1, tf.int64)}
 
-  batches = toy.batches(2).enumerate().map(number)
-  result = loop.predict(toy.bag(), batches)
+  result = loop.predict(toy.bag(), toy.batches(2).enumerate().map(number))
   assert result["position"].tolist() == [*range(8, 0, -1), *range(16, 8, -1)]
 
 

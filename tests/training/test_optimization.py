@@ -187,9 +187,7 @@ def _freeze(model, layers, config=CONFIG):
     ("embeddings,encoder,pooler", [""]),
   ],
 )
-def test_freeze_layers_freezes_the_layers_that_it_names(
-  attention, layers, names
-):
+def test_freeze_layers_freezes_the_layers_it_names(attention, layers, names):
   sides = [f"{side}/" for side in SIDES] if attention == "shallow" else [""]
   prefixes = tuple(f"bert/{side}{name}" for side in sides for name in names)
   model = models.classifier(replace(CONFIG, attention=attention), 2)
@@ -204,8 +202,7 @@ def test_freezing_layer_1_leaves_layer_11_trained():
   variables = [SimpleNamespace(path=name, trainable=True) for name in LAYERS]
   config = replace(CONFIG, num_hidden_layers=12)
   _freeze(SimpleNamespace(variables=variables), "1,9-10", config)
-  frozen = [n for n, v in enumerate(variables) if not v.trainable]
-  assert frozen == [1, 9, 10]
+  assert [n for n, v in enumerate(variables) if not v.trainable] == [1, 9, 10]
 
 
 @pytest.mark.parametrize("layers", ["3", "1-3", "2-1", "layer_1", "embedding"])

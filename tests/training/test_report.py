@@ -79,9 +79,7 @@ def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
   assert (last["loss"], last["skipped_steps"]) == ((2 + 10) / (1 + 2), 2 / 5)
 
 
-def test_the_speed_excludes_compilation_and_evaluation(
-  tmp_path, log, monkeypatch
-):
+def test_speed_excludes_compilation_and_evaluation(tmp_path, log, monkeypatch):
   clock = iter([0.0, 5.0, 7.0, 54.0, 57.0, 57.0])
   monkeypatch.setattr(report.time, "monotonic", lambda: next(clock))
   made = _begun(tmp_path, 8)
@@ -107,8 +105,7 @@ def test_a_line_is_logged_every_ten_seconds(tmp_path, monkeypatch):
   for step, now[0] in enumerate((59.9, 60.0, 69.9, 70.0), 1):
     made.add_steps(step, 1, {"loss": (1, 1)})
   made.log()  # nothing new
-  lines = report.read_metrics(str(tmp_path))
-  assert [line["step"] for line in lines] == [2, 4]
+  assert [line["step"] for line in report.read_metrics(str(tmp_path))] == [2, 4]
 
 
 def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
@@ -122,9 +119,7 @@ def test_curves_are_drawn_if_matplotlib_is_installed(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 
-def test_a_panel_shows_the_curves_of_training_and_evaluation(
-  tmp_path, monkeypatch
-):
+def test_a_panel_shows_curves_of_training_and_evaluation(tmp_path, monkeypatch):
   figure, drawn = pytest.importorskip("matplotlib.figure"), []
   note = lambda self, *_, **__: drawn.append(self)  # noqa: E731
   monkeypatch.setattr(figure.Figure, "savefig", note)

@@ -25,8 +25,7 @@ def _folder(tmp_path):
 
 def test_the_best_checkpoint_has_the_flags_of_its_run(folder):
   def attention(path):
-    flags = checkpoint_files.run_of(str(folder / path))["flags"]
-    return flags.get("attention")
+    return checkpoint_files.run_of(str(folder / path))["flags"].get("attention")
 
   for name in ("shallow", "left_to_right"):  # the last entry counts
     checkpoint_files.append_run(str(folder), {"flags": {"attention": name}})
@@ -65,8 +64,7 @@ def test_any_score_is_better_than_a_score_of_nan(tmp_path):
   for step, value in ((1, float("nan")), (2, -0.5), (3, float("nan"))):
     best.update(step, {"pearson": value}, model)
   assert _record(tmp_path) == (-0.5, 2, 3)
-  saved = Checkpoints(str(tmp_path / "best"))
-  assert saved.load(model, None) == 2
+  assert Checkpoints(str(tmp_path / "best")).load(model, None) == 2
 
 
 def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
@@ -239,9 +237,7 @@ def test_a_head_for_another_number_of_labels_is_not_restored(start, caplog):
   assert [record.getMessage() for record in caplog.records] == [text]
 
 
-def test_a_head_with_the_same_number_of_labels_is_restored_unless_new_head(
-  start, log
-):
+def test_a_head_with_as_many_labels_is_restored_unless_new_head(start, log):
   values, prefix = start
   for new_head, fresh in ((False, set()), (True, HEAD)):
     model = models.classifier(toy.config(), 4)

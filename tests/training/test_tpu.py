@@ -48,8 +48,7 @@ DATA = {
 def _step(task):
   """Returns a training step and a batch of zeros and ones."""
   objective, schema = DATA[task]
-  model = MODELS[task]()
-  step = toy.train_step(batch_size=B, model=model, objective=objective)
+  step = toy.train_step(batch_size=B, model=MODELS[task](), objective=objective)
   rng = np.random.RandomState(1)
   batch = {}
   for name, feature in schema.items():
@@ -170,9 +169,7 @@ def _in_host_memory(kernel, operation, kind, tensors):
 
 
 @pytest.mark.parametrize("recomputed", [slow(False), True])
-def test_the_program_of_a_step_sums_in_float32_and_multiplies_in_bfloat16(
-  recomputed,
-):
+def test_a_step_sums_in_float32_and_multiplies_in_bfloat16(recomputed):
   set_dtype_policy("bfloat16")
   step, batch = _step("pretraining")
   function = tf.function(step._step, jit_compile=True)

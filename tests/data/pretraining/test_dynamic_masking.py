@@ -85,8 +85,7 @@ def test_masked_lm_ids_and_positions_restore_the_tokens(whole_word, prob, rng):
 @pytest.mark.parametrize("policy", MASK_POLICIES, ids=str)
 def test_masks_of_100_000_tokens_follow_the_policy(whole_word, policy, rng):
   batch = _batch(800, rng, high=3000, full=True)  # 102,400 tokens
-  masker = _masker(P, 0.15, whole_word, *policy)
-  after = _numpy(masker(batch, [5, 6]))
+  after = _numpy(_masker(P, 0.15, whole_word, *policy)(batch, [5, 6]))
   positions = after["masked_lm_positions"]
   chosen = after["masked_lm_weights"] > 0
   now = np.take_along_axis(after["input_ids"], positions, axis=1)[chosen]
@@ -171,9 +170,7 @@ MASKED = UNMASKED | {name: tf.constant(x) for name, x in MASKED.items()}
 
 @pytest.mark.parametrize("records", [MASKED, UNMASKED])
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_causal_targets_restore_masked_words_and_predict_a_neighbor(
-  direction, records
-):
+def test_causal_targets_restore_masks_and_predict_neighbors(direction, records):
   result = CausalTargets(direction)(records)
   is_forward = direction == "left_to_right"
   words = UNMASKED["input_ids"].numpy()
@@ -189,9 +186,7 @@ def test_causal_targets_restore_masked_words_and_predict_a_neighbor(
 
 
 @pytest.mark.parametrize("direction", ["left_to_right", "right_to_left"])
-def test_causal_targets_with_a_tokenizer_leave_special_tokens_out(
-  direction, tmp_path
-):
+def test_causal_targets_by_a_tokenizer_lack_special_tokens(direction, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("[PAD]\n[CLS]\na\n")
   with pytest.raises(ValueError, match=r"lacks .*\[SEP\]"):

@@ -127,14 +127,12 @@ def _dask(folder):
     f"dask worker {address} --nworkers=2 --nthreads=1 --no-dashboard",
   ) as pids:
     _wait_for(port)
-    options = f"--dask_client_address={address} --dask_npartitions=8"
-    yield options, pids[1]
+    yield f"--dask_client_address={address} --dask_npartitions=8", pids[1]
 
 
 def _kill_child(parent, folder, output):
   """Kills the newest child of a process after Beam has written two files."""
-  parts = f"records/{output}.parts-*/*-*"
-  while len([*folder.glob(parts)]) < 2:
+  while len([*folder.glob(f"records/{output}.parts-*/*-*")]) < 2:
     time.sleep(0.02)
   children = subprocess.check_output(["pgrep", "-P", str(parent)], text=True)
   os.kill(int(children.split()[-1]), signal.SIGKILL)

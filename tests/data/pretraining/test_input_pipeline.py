@@ -72,19 +72,14 @@ def _input(
   )
 
 
-def test_a_missing_index_of_records_is_made_and_saved_in_the_given_folder(
-  paths, tmp_path
-):
+def test_a_missing_index_is_made_and_saved_in_the_given_folder(paths, tmp_path):
   Path(tfrecord.index_path(paths[0])).unlink()
-  source = _input(paths, folder=str(tmp_path))
-  _ids(source.train_batches(5, seed=3), 1)
+  _ids(_input(paths, folder=str(tmp_path)).train_batches(5, seed=3), 1)
   assert (tmp_path / "records-index.npz").exists()
 
 
 @pytest.mark.parametrize(("workers", "replicas"), [(2, 4), (4, 4)])
-def test_each_worker_reads_its_part_of_the_global_batches(
-  paths, workers, replicas
-):
+def test_each_worker_reads_its_part_of_global_batches(paths, workers, replicas):
   source = _input(paths)
   batches = _ids(source.train_batches(8, seed=3), 6).reshape(6, replicas, -1)
   here = replicas // workers
@@ -117,9 +112,7 @@ def test_datasets_of_records_do_not_autotune(paths):
     ({"masking": Masking(3)}, r"masked_lm_positions has 2 values"),
   ],
 )
-def test_records_that_do_not_fit_the_settings_are_refused(
-  paths, options, message
-):
+def test_records_that_do_not_fit_settings_are_refused(paths, options, message):
   with pytest.raises(ValueError, match=message) as error:
     _input(paths[2:], **options)
   assert paths[2] in str(error.value)
@@ -130,9 +123,7 @@ LIMITS |= {"masked_lm_positions": T, "masked_lm_ids": V}
 
 
 @pytest.mark.parametrize(("field", "limit"), LIMITS.items())
-def test_values_outside_the_range_of_the_model_are_refused(
-  tmp_path, field, limit
-):
+def test_values_outside_the_models_range_are_refused(tmp_path, field, limit):
   schema = features.pretraining(T, P)
   row = _row(schema, 1)
 
@@ -176,14 +167,11 @@ def test_a_file_without_records_is_refused(tmp_path, content, message):
     _input([str(tmp_path / "x")])
 
 
-def test_empty_files_are_skipped_but_a_source_of_only_empty_files_is_refused(
-  tmp_path,
-):
+def test_empty_files_are_skipped_but_a_source_of_them_is_refused(tmp_path):
   (tmp_path / "empty").touch()
   paths = [str(tmp_path / "empty"), _write(tmp_path / "x", range(10))]
   assert sorted(_ids(_input(paths).train_batches(5, seed=1), 2)) == [*range(10)]
-  sources = [Source(paths), Source(paths[:1])]
-  mix = _input(paths, sources=sources)
+  mix = _input(paths, sources=[Source(paths), Source(paths[:1])])
   with pytest.raises(ValueError, match="empty holds no record: leave it out"):
     mix.train_batches(5, seed=1)
 
@@ -202,9 +190,7 @@ def _unmasked(tmp_path, numbers):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_depend_on_the_batch_and_the_seed_and_are_repeatable(
-  tmp_path, whole_word
-):
+def test_masks_depend_only_on_the_batch_and_the_seed(tmp_path, whole_word):
   path = _unmasked(tmp_path, range(10, 40))
   masking = Masking(P, whole_word=whole_word)
   source = _input([path], masking=masking, tokenizer=_tokenizer(tmp_path))

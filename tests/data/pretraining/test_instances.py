@@ -57,8 +57,7 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
   masks = sum(now == tokenizer.mask for now, _ in pairs) / len(pairs)
   assert masks == pytest.approx(policy[0], abs=0.01)
   unchanged = sum(now == label for now, label in pairs) / len(pairs)
-  same = 1 - sum(policy)
-  assert unchanged == pytest.approx(same, abs=0.01)
+  assert unchanged == pytest.approx(1 - sum(policy), abs=0.01)
 
 
 def test_defaults_of_masking_and_instances_equal_the_originals(tokenizer):

@@ -90,9 +90,7 @@ def test_temporary_files_lie_near_the_output_and_vanish(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("masking", [corpus.MASKING, None])
-def test_any_number_of_workers_writes_the_same_records(
-  masking, tmp_path, monkeypatch
-):
+def test_several_workers_write_the_same_records(masking, tmp_path, monkeypatch):
   monkeypatch.setattr(documents, "_MIN_BYTES", 4000)
   (tmp_path / "text").write_text(random_text(60, 4))
   paths = [str(tmp_path / "text")]
@@ -131,8 +129,7 @@ def test_a_document_ends_with_its_file(tmp_path, layout, content, end):
       Path(paths[-1]).write_bytes(text.encode())
   [shard] = documents.split_corpus(paths, TextFormat(layout))
   lines = [*shard.lines(TextFormat(layout))]
-  expected = [["Owls hunt."], ["Bats fly."]]
-  assert [*documents.split_documents(lines)] == expected
+  assert [*documents.split_documents(lines)] == [["Owls hunt."], ["Bats fly."]]
   builder = instances.RecordBuilder(corpus.build_config())
   assert len(builder.documents(lines, corpus.SILENT())) == 2
 
@@ -226,8 +223,7 @@ def test_shards_hold_every_document_once(tmp_path, split):
       read[path] += "".join(f"{i}\n" for i in textfiles.lines(path, start, end))
   assert list(read.values()) == texts
   # 3.txt is one document of 10,000 bytes. No other shard has twice the size.
-  largest = max(s.megabytes for s in corpus if "3.txt" not in str(s))
-  assert largest < 6000 / 1e6
+  assert max(s.megabytes for s in corpus if "3.txt" not in str(s)) < 6000 / 1e6
 
 
 # --- Previews ----------------------------------------------------------------
@@ -249,9 +245,7 @@ def _config(**masking):
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_the_preview_counts_the_pairs_and_masks_of_the_records(
-  text, tmp_path, whole_word
-):
+def test_the_preview_counts_pairs_and_masks(text, tmp_path, whole_word):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
   number = shards.write_in_memory(config, [text], [output])

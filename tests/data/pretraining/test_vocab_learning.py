@@ -86,8 +86,7 @@ def test_a_chosen_word_lowers_the_savings_of_longer_words():
   # The word cysts saves 5 * 4 pieces, and the word cyst saves 5 * 3. If cyst is
   # chosen first, cysts saves only 5 * 1.
   choose = vocab_learning.choose_words
-  words = ["cysts", "cyst", "cystic", "ab"]
-  assert choose(counts, tokens, 9, 1) == words
+  assert choose(counts, tokens, 9, 1) == ["cysts", "cyst", "cystic", "ab"]
   counts["cyst"] = 9
   assert choose(counts, tokens, 2, 1) == ["cyst", "cysts"]
 

@@ -145,9 +145,7 @@ def test_a_stopping_server_answers_waiting_connections(turns):
       assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
-def test_a_stopping_server_still_answers_on_an_idle_connection(
-  client, monkeypatch
-):
+def test_a_stopping_server_answers_on_an_idle_connection(client, monkeypatch):
   monkeypatch.setattr(connections, "_DRAIN_SECONDS", 30)
   begin = time.monotonic()
   with contextlib.closing(client.keep_alive()) as connection:

@@ -141,9 +141,7 @@ def test_an_emptied_or_missing_folder_keeps_the_loaded_versions(
 
 
 @pytest.mark.parametrize(("seconds", "versions"), [(0.0, [10]), (0.01, [12])])
-def test_a_folder_is_polled_only_once_if_poll_seconds_is_0(
-  folder, seconds, versions
-):
+def test_a_folder_is_read_once_if_poll_seconds_is_0(folder, seconds, versions):
   model = Model("mrpc", str(folder), 1, Version)
   with models.polled([model], seconds) as thread:
     wait_until(lambda: model.versions)

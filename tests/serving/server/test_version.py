@@ -90,9 +90,7 @@ class _Model:
 
 
 @pytest.mark.parametrize(("max_rows", "number"), [(1, 4), (32, 1)])
-def test_an_engine_that_batches_rows_has_one_worker(
-  monkeypatch, max_rows, number
-):
+def test_an_engine_batching_rows_has_one_worker(monkeypatch, max_rows, number):
   monkeypatch.setattr(module, "num_cores", lambda: 4)
   monkeypatch.setattr(module, "Workers", lambda *given: given)
   version = Version(_Model(max_rows), 7, print)
@@ -216,9 +214,7 @@ def _recorder():
   ("max_rows", "texts", "order"),
   [(1, ["abcde", "xyz", "q"], "abxyqcdze"), (2, ["abcdefghi", "q"], None)],
 )
-def test_large_requests_take_turns_with_others(
-  monkeypatch, max_rows, texts, order
-):
+def test_large_requests_take_turns(monkeypatch, max_rows, texts, order):
   monkeypatch.setattr(module, "_TURN", 2)
   letters, computed = _recorder()
   workers = Workers(capacity=99, number=1, max_rows=max_rows)

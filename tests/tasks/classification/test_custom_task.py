@@ -119,9 +119,7 @@ SEVERAL = {"multi_label": True}
     (_rows("A\t[1, 0]", "B\t[0, 1]"), SEVERAL, "kind has .* only 0 and 1"),
   ],
 )
-def test_unusable_training_files_and_flags_are_refused(
-  tmp_path, train, flags, message
-):
+def test_unusable_files_and_flags_are_refused(tmp_path, train, flags, message):
   data = write_files(tmp_path / "data", train_tsv=train)
   with pytest.raises(ValueError, match=message):
     task_of(data, str(tmp_path / "out"), **flags)
@@ -143,18 +141,14 @@ def test_an_unknown_label_in_dev_is_reported(tmp_path, dev, flags, message):
 
 
 @pytest.mark.parametrize("separator", ["|", ", "])
-def test_a_warning_says_that_no_text_has_several_labels(
-  tmp_path, caplog, separator
-):
+def test_a_warning_says_no_text_has_several_labels(tmp_path, caplog, separator):
   write_files(tmp_path, train_tsv=_rows(f"a\tx{separator}y", "b\tz"))
   task_of(str(tmp_path), str(tmp_path / "out"), **SEVERAL)
   text = "no text has several labels; '|' separates labels"
   assert (text in caplog.text) == (separator == ", ")
 
 
-def test_a_warning_says_that_nearly_every_row_has_its_own_label(
-  tmp_path, caplog
-):
+def test_a_warning_says_nearly_every_row_has_its_own_label(tmp_path, caplog):
   write_files(tmp_path, train_tsv=_rows(*(f"a\t{i}.5" for i in range(20))))
   task_of(str(tmp_path), str(tmp_path / "out"))
   assert "20 labels in 20 rows: is kind the right --l" in caplog.text

@@ -66,9 +66,7 @@ def test_results_are_written_in_the_format_of_the_original(tmp_path):
     ("STS-B", "12", ["pearson", "spearman"]),
   ],
 )
-def test_results_of_a_task_with_labels_include_the_accuracy(
-  name, labels, scores
-):
+def test_results_of_a_task_with_labels_have_the_accuracy(name, labels, scores):
   task = named_tasks.find(name)
   examples = [TextExample("", "", label=label) for label in labels]
   outputs = np.eye(2)[:, : len(task.labels) or 1]

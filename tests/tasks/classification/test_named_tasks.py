@@ -67,9 +67,7 @@ def test_a_row_in_the_published_layout_is_read(tokenizer, tmp_path, line):
   assert build(example)[0]["label_ids"] == [float(label_id)]
 
 
-def test_an_incomplete_row_of_qqp_is_skipped_in_train_but_refused_in_test(
-  tmp_path,
-):
+def test_a_short_row_of_qqp_is_skipped_in_train_but_refused_in_test(tmp_path):
   columns = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
   for split in ("train", "test"):
     text = f"{columns}7\tone\n9\t8\t7\tone\ttwo\t1\n"

@@ -33,9 +33,7 @@ def test_a_record_may_have_a_score(tokenizer, tmp_path):
   assert batch["is_real_example"].numpy().tolist() == [1, 1, 0]
 
 
-def test_one_and_two_processes_write_the_same_records(
-  tokenizer, tmp_path, monkeypatch
-):
+def test_two_processes_write_the_same_records(tokenizer, tmp_path, monkeypatch):
   monkeypatch.setattr(write_records, "_CHUNK", 3)
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = features.classification(8)

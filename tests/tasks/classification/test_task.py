@@ -59,9 +59,7 @@ def _batch_sizes(monkeypatch):
   return sizes
 
 
-def test_each_dev_file_is_evaluated_in_separate_batches(
-  args, batch_sizes, tmp_path
-):
+def test_each_dev_file_has_separate_batches(args, batch_sizes, tmp_path):
   texts = Classification(args, {}, named=MNLI)
   sets = _convert(args, "dev")
   assert list(sets) == ["dev", "dev_mismatched"]
@@ -133,8 +131,7 @@ def test_a_tpu_evaluates_only_full_batches(args):
 def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
   monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
   assert len(_convert(args, "dev")["dev"].rows) == 7
-  part = _convert(args.replace(dry_run=True), "dev")["dev"]
-  assert len(part.rows) == 2
+  assert len(_convert(args.replace(dry_run=True), "dev")["dev"].rows) == 2
   args = args.replace(num_workers=None)  # reaches a comparison, which raises
   with pytest.raises(TypeError, match="'<' not supported"):
     _convert(args, "dev")
@@ -228,8 +225,7 @@ def test_judged_examples_have_float32_scores_and_labels_joined_by_bars(args):
   sts_b = named_tasks.find("STS-B")
   assert judged(sts_b, "0.0028", [0.0027999]) == ("0.0028", "0.0027999")
   labels = several_labels(0.5, 0.5, 0.5)
-  expected = ("woe|joy", "joy|wit")
-  assert judged(labels, ("woe", "joy"), [1, 1, -1]) == expected
+  assert judged(labels, ("woe", "joy"), [1, 1, -1]) == ("woe|joy", "joy|wit")
   # A training may have diverged.
   assert judged(named_tasks.find("CoLA"), "1", [np.nan] * 2) == ("1", "0")
 
@@ -241,5 +237,4 @@ def test_ensembles_average_probabilities_or_scores(args):
     (several_labels(), sigmoid),
   ):
     texts = Classification(args.replace(ensemble=2), {}, named=kind)
-    model = texts.make_model(CONFIG)
-    check_ensemble(model, [1, 4], value)
+    check_ensemble(texts.make_model(CONFIG), [1, 4], value)

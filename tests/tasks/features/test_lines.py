@@ -172,9 +172,7 @@ def test_numbers_are_rounded_as_python_rounds_them(tmp_path):
   assert list(map(repr, result)) == list(map(repr, expected))
 
 
-def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(
-  tmp_path, monkeypatch
-):
+def test_npz_files_of_equal_vectors_have_equal_bytes(tmp_path, monkeypatch):
   # The vectors may not fit into /tmp, but wait beside the output.
   monkeypatch.setattr("tempfile.tempdir", f"{tmp_path}/missing")
   values = [_values(2, 4, seed=seed) for seed in range(2)]
@@ -187,9 +185,7 @@ def test_the_npz_file_of_pooled_vectors_has_the_same_bytes_each_time(
   assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_the_classifier_in_docs_fine_tuning_md_runs(
-  tmp_path, monkeypatch, capsys
-):
+def test_the_code_in_docs_fine_tuning_md_runs(tmp_path, monkeypatch, capsys):
   text = (programs.ROOT / "docs/fine_tuning.md").read_text(encoding="utf-8")
   [block] = re.findall(r"```python\n(.*?LogisticRegression.*?)```", text, re.S)
   monkeypatch.chdir(tmp_path)

@@ -31,9 +31,7 @@ def test_the_layout_of_swag_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_rows_to_predict_may_have_any_number_of_endings_in_any_order(
-  tmp_path, count
-):
+def test_test_rows_may_have_any_number_of_endings_in_any_order(tmp_path, count):
   names = tuple(f"ending{i}" for i in range(count))
   header = f"sent1,sent2,{','.join(sorted(names))},label"
   row = ",".join(["a", "b", *map(str.upper, sorted(names)), "-1"])
@@ -68,9 +66,7 @@ def test_json_lines_are_read(tmp_path):
     ),
   ],
 )
-def test_errors_name_an_unreadable_row_or_a_missing_column(
-  tmp_path, content, message
-):
+def test_errors_name_a_bad_row_or_a_missing_column(tmp_path, content, message):
   name = "x.jsonl" if content.startswith("{") else "x.csv"
   with pytest.raises(ValueError, match=message):
     read_examples(_write(tmp_path, content, name))

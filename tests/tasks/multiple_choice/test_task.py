@@ -29,8 +29,7 @@ def _args(tmp_path):
       }
       for i in range(number)
     ]
-    lines = "\n".join(map(json.dumps, rows))
-    (tmp_path / f"{name}.jsonl").write_text(lines)
+    (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
   names = ("train", "dev", "test")
   files = {f"{name}_file": f"{tmp_path}/{name}.jsonl" for name in names}
   return settings("run_swag", tmp_path, **files)

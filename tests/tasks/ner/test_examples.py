@@ -84,6 +84,12 @@ BOTH = ({"tag_column": -1}, {"tag_column": None})
     ('{"tokens": ["a", ""], "tags": ["O", "O"]}', [{}], "1.*tokens.*none empt"),
   ],
 )
+def test_errors_name_the_unreadable_line(tmp_path, content, columns, message):
+  for more in columns:
+    with pytest.raises(ValueError, match=f"x.txt, line .*{message}"):
+      examples.read_sentences(_write(tmp_path, content), **more)
+
+
 def test_a_file_may_be_a_pipe():
   words = [f"w{n}" for n in range(5000)]
   end, start = os.pipe()
@@ -92,14 +98,6 @@ def test_a_file_may_be_a_pipe():
   [sentence] = examples.read_sentences(f"/dev/fd/{end}")
   os.close(end)
   assert sentence.words == words
-
-
-def test_errors_name_the_line_that_cannot_be_read(
-  tmp_path, content, columns, message
-):
-  for more in columns:
-    with pytest.raises(ValueError, match=f"x.txt, line .*{message}"):
-      examples.read_sentences(_write(tmp_path, content), **more)
 
 
 def test_a_file_without_words_is_refused(tmp_path):
@@ -174,9 +172,7 @@ TAGGED, BARE = (0, -1), (0, None)
     ("a X * O\nb X * O\n\nc X O\n\nd X * * O\n", TAGGED, "a b / c / d"),
   ],
 )
-def test_words_are_distinguished_from_comments(
-  tmp_path, text, columns, expected
-):
+def test_words_are_separated_from_comments(tmp_path, text, columns, expected):
   words, sentences = _read(tmp_path, text, *columns)
   assert words == expected
   if "document" in text:

@@ -17,8 +17,7 @@ TAGS = ("O", "B-X", "I-X")
 
 
 def _text(row):
-  ids = row["input_ids"][: sum(row["input_mask"])]
-  return " ".join(WORDS[i] for i in ids)
+  return " ".join(WORDS[i] for i in row["input_ids"][: sum(row["input_mask"])])
 
 
 def _build(tokenizer, sentences, seq_length=8, **options):
@@ -29,8 +28,7 @@ def _build(tokenizer, sentences, seq_length=8, **options):
 def word_values(outputs, windows):
   """Returns the outputs, [N, T, ...], at the words of windows."""
   with pytest.MonkeyPatch.context() as patch:
-    results = {"logits": outputs}
-    patch.setattr(task.loop, "outputs", lambda *_: results)
+    patch.setattr(task.loop, "outputs", lambda *_: {"logits": outputs})
     return task.word_logits(None, SimpleNamespace(rows=windows), 1)
 
 
@@ -48,9 +46,7 @@ def test_sentences_without_tags_have_no_labels(tokenizer):
   assert (row["label_ids"], window.positions) == ([-1] * 8, [1, 2])
 
 
-def test_parts_of_a_long_sentence_have_context_from_the_same_sentence(
-  tokenizer,
-):
+def test_parts_of_a_long_sentence_have_context_of_the_same_sentence(tokenizer):
   rows = _build(tokenizer, [Sentence([*"abcdeab"], ["O"] * 7)])
   assert [(_text(row), row["label_ids"], w.word) for row, w in rows] == [
     ("[CLS] a b c d e a [SEP]", [-1, 0, 0, 0, 0, -1, -1, -1], 0),
@@ -108,9 +104,7 @@ def test_each_word_has_a_label_in_exactly_one_record(
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
-def test_parts_of_a_long_sentence_have_all_words_and_fit_a_record(
-  lengths, max_pieces
-):
+def test_sentence_parts_have_all_words_and_fit_a_record(lengths, max_pieces):
   parts = records.split_long(lengths, max_pieces)
   words = [w for begin, end in parts for w in range(begin, end)]
   assert words == list(range(len(lengths)))

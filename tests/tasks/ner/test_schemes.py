@@ -215,9 +215,7 @@ def test_the_flag_tag_scheme_converts_all_files(tmp_path, train, target):
     ("Ann NN\nran VB\n", "tags of single words: no scheme"),
   ],
 )
-def test_tags_that_tag_scheme_cannot_convert_are_refused(
-  tmp_path, text, message
-):
+def test_tag_scheme_refuses_tags_it_cannot_convert(tmp_path, text, message):
   with pytest.raises(ValueError, match=message):
     _read(tmp_path, text, text, "BIO")
 
@@ -245,9 +243,7 @@ def test_words_may_look_like_the_prefixes_of_a_tag_scheme(tmp_path):
   assert _read(tmp_path, text, text)[2] == ("O", "X")
 
 
-def test_a_small_dev_file_is_read_in_the_scheme_of_the_training_file(
-  tmp_path, caplog
-):
+def test_a_small_dev_file_is_read_in_the_train_files_scheme(tmp_path, caplog):
   train = "a S-B\nb S-I\nc O\nd E-B\n"  # types S and E
   _read(tmp_path, train, "a S-B\nb O\n")
   assert "where" not in caplog.text  # as in "where BIO has 'B-PER'"
@@ -288,8 +284,7 @@ def _write(tmp_path, text):
 
 
 def _tags(path, columns, folder):
-  find = partial(tagging.find_tags, path, columns)
-  return labels.choose(folder, None, find)
+  return labels.choose(folder, None, partial(tagging.find_tags, path, columns))
 
 
 def test_the_tags_of_a_model_come_from_the_training_file(tmp_path, folder):
@@ -340,9 +335,7 @@ def test_a_test_file_with_a_sentence_on_each_line_is_refused(tmp_path):
     tagging.read_tagged(path, COLUMNS, PETS, needs_tags=False)
 
 
-def test_the_code_in_named_entities_md_turns_spans_into_tagged_words(
-  tmp_path, capsys
-):
+def test_the_code_in_named_entities_md_turns_spans_into_tags(tmp_path, capsys):
   page = (programs.ROOT / "docs/named_entities.md").read_text()
   [block] = re.findall(r"```python\n(.*?)```", page, re.S)
   exec(compile(block, "docs/named_entities.md", "exec"), {})

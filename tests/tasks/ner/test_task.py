@@ -74,8 +74,7 @@ def test_words_are_scored_in_the_order_of_their_file(args, tokenizer, tmp_path):
   predicted = _predicted(tmp_path / "out" / "eval_predictions.conll")
   assert predicted == [TAGS[i] for i in logits.argmax(1)]
   *_, last = ner.evaluate(model, _convert(args, "dev")).judged  # of one word
-  probability = softmax(logits[-1]).max()
-  assert last.probability == pytest.approx(probability, rel=1e-5)
+  assert last.probability == pytest.approx(softmax(logits[-1]).max(), rel=1e-5)
 
 
 def test_an_evaluation_has_precision_recall_and_f1(args, tmp_path, monkeypatch):
@@ -117,9 +116,7 @@ def test_only_the_chief_writes_predictions_and_only_with_do_eval(
   assert not (tmp_path / "out" / "eval_predictions.conll").exists()
 
 
-def test_predicted_tags_are_scored_if_the_file_has_tags(
-  args, tokenizer, tmp_path, log
-):
+def test_tags_are_scored_if_the_file_has_tags(args, tokenizer, tmp_path, log):
   ner = Ner(args, {}, TAGS)
   model, test_set = ner.make_model(CONFIG), _convert(args, "test")
   ner.predict(model, "test", test_set, 17)

@@ -146,9 +146,7 @@ def test_an_evaluation_takes_batch_size_and_number_of_steps_from_flags(
 
 
 @pytest.mark.parametrize("kinds", [["pretraining", "masked_lm"], ["masked_lm"]])
-def test_a_served_model_has_the_heads_of_its_checkpoint(
-  tmp_path, monkeypatch, kinds
-):
+def test_a_served_model_has_its_checkpoints_heads(tmp_path, monkeypatch, kinds):
   monkeypatch.setattr(task.checkpoint_files, "kinds_at", lambda _: kinds)
   paths = small_model.write(tmp_path, vocab.SPECIAL_TOKENS)
   flags = {name: str(path) for name, path in paths.items()}
@@ -184,11 +182,8 @@ def test_flags_set_the_contents_of_pretraining_records():
     ({"objective": "mlm"}, "--objective=mlm needs special tokens"),
   ],
 )
-def test_contradictions_between_the_objective_and_other_flags_are_refused(
-  flags, message
-):
-  bare = {"special_tokens": False}
-  backward = {"objective": "right_to_left"} | bare
+def test_contradictions_between_objective_and_flags_are_refused(flags, message):
+  backward = {"objective": "right_to_left", "special_tokens": False}
   for allowed in ({}, backward | {"vocab_file": "v"}):
     settings.check_objective(_args(**allowed))
   with pytest.raises(ValueError, match=message):

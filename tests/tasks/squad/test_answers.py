@@ -19,7 +19,6 @@ from tasks.squad.records import WindowConfig
 from tests.parity import golden_files
 from tests.serving import stand_in
 
-VOCAB = str(golden_files.GOLDEN / "vocab.txt")
 LENGTHS = WindowConfig(24, 6, 5)
 V2 = {"version_2_with_negative": True}
 
@@ -58,7 +57,7 @@ def stand_in_model(levels):
 
 @functools.cache
 def tokenizer(lower):
-  return FullTokenizer(VOCAB, lower)
+  return FullTokenizer(str(golden_files.GOLDEN / "vocab.txt"), lower)
 
 
 def make_model(logits, lengths=LENGTHS, choice=None, lower=True, trim=False):

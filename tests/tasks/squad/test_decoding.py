@@ -42,8 +42,7 @@ def answer(logits, text=STEVE, **chosen):
   decoded = answers.decode(
     examples, cut_windows(examples), logits, TOKENIZER, DecodingConfig(**chosen)
   )
-  odds = decoded.null_odds.get("q")
-  return decoded.answers["q"], decoded.nbest["q"], odds
+  return decoded.answers["q"], decoded.nbest["q"], decoded.null_odds.get("q")
 
 
 def texts(nbest):

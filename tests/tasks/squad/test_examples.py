@@ -91,11 +91,12 @@ def test_unlocatable_answers_are_skipped_and_counted(path, caplog):
     (answer("mill", -1), "answer_start -1 is not within the context of 53"),
     (answer("burnt.!", 47), "7 characters with answer_start 47 is not within"),
     (answer("mill", True), r'expected "answer_start" \(int\)'),
+    ({"is_impossible": "False"}, r'expected "is_impossible" \(bool\) in'),
   ],
 )
 def test_errors_in_answers_name_the_file_and_question(path, fields, message):
   with pytest.raises(ValueError, match=f"squad.json, question q1.*{message}"):
-    read_one(path, fields)
+    read_one(path, fields, version_2_with_negative="is_impossible" in fields)
 
 
 def test_right_answers_are_checked_before_prediction(path):
@@ -130,15 +131,7 @@ def test_mistakes_in_squad_files_are_reported(path, content, message):
   assert str(path) in str(caught.value)
 
 
-def test_is_impossible_must_be_a_boolean(path):
-  file = write(path, question("Why?") | {"is_impossible": "False"})
-  with pytest.raises(ValueError, match=r'expected "is_impossible" \(bool\) in'):
-    squad_examples.read_examples([file], True, True)
-
-
-def test_half_of_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(
-  path,
-):
+def test_half_a_surrogate_pair_is_replaced_and_a_byte_order_mark_dropped(path):
   file = write(path, question("Why \ud83d?"), context="mill \ud800 \U0001f600")
   path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
   [one] = squad_examples.read_examples([file])
@@ -179,9 +172,6 @@ def test_questions_of_both_versions_are_trained_on(path):
     ({"answers": answer("mill")["answers"] * 2}, ["mill", "mill"]),
   ],
 )
-def test_an_empty_list_of_answers_differs_from_unknown_answers(
-  path, fields, expected
-):
-  file = write(path, question(**fields))
-  [example] = squad_examples.read_examples([file])
+def test_no_answers_differ_from_unknown_answers(path, fields, expected):
+  [example] = squad_examples.read_examples([write(path, question(**fields))])
   assert example.answer_texts == expected

@@ -100,9 +100,7 @@ def test_official_predictions_have_their_official_scores(data, model, expected):
     ([["a"], None], False, False),
   ],
 )
-def test_scores_need_answers_to_all_questions(
-  answers, in_version_1, in_version_2
-):
+def test_every_question_needs_an_answer(answers, in_version_1, in_version_2):
   """None: the file does not say. An empty list: unanswerable, in SQuAD 2.0."""
   data = questions(**dict(zip("ab", answers, strict=True)))
   assert metrics.can_score(data, False) == in_version_1

@@ -69,9 +69,7 @@ def test_an_answer_within_words_is_located_by_its_tokens(tokenizer, text, span):
   assert (window.start - 4, window.end - 4) == span
 
 
-def test_two_workers_make_the_same_windows_as_one_process(
-  tokenizer, monkeypatch
-):
+def test_two_workers_make_the_same_windows_as_one(tokenizer, monkeypatch):
   monkeypatch.setattr(squad_records, "_CHUNK", 3)
   questions = [example("the mill burnt " * n, "When?" * n) for n in range(10)]
   parts = questions, tokenizer, WindowConfig(20, 10, 3)

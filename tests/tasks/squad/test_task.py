@@ -68,8 +68,7 @@ def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
     best.write_text(json.dumps(record))
     changed = args.replace(ensemble=ensemble, **changes)
     if in_training:
-      scores = Squad(changed, {}).evaluate(None, data)
-      assert scores["best_f1"] == 0.0
+      assert Squad(changed, {}).evaluate(None, data)["best_f1"] == 0.0
     else:
       _predict(changed, data)
     suffix = f"_ensemble_{ensemble}" if ensemble > 1 else ""
@@ -180,8 +179,7 @@ def test_each_window_becomes_a_record(tmp_path):
   dev_set = _eval_data(args)
   assert Squad(args, {}).num_examples(train_set) == 5
   assert len(dev_set.rows) > len(dev_set.examples) == 5
-  number = len([*tf.data.TFRecordDataset(train_set.path)])
-  assert number == len(dev_set.rows)
+  assert len([*tf.data.TFRecordDataset(train_set.path)]) == len(dev_set.rows)
   assert train_set.rows == []  # only an evaluation needs windows in memory
   assert train_set.examples == examples.training_order(questions) != questions
   assert [one.qas_id for one in dev_set.examples] == [*"01234"]
@@ -252,5 +250,4 @@ def test_the_threshold_comes_from_the_folder_of_the_models_checkpoint(
   for given in (0.0, -2.0):
     chosen = args.replace(null_score_diff_threshold=given)
     assert task.null_threshold(chosen) == given
-  version_1 = args.replace(version_2_with_negative=False)
-  assert task.null_threshold(version_1) == 0.0
+  assert task.null_threshold(args.replace(version_2_with_negative=False)) == 0.0
