@@ -28,13 +28,15 @@ def check_flags(settings: RecordSettings) -> None:
   settings.instance_config()
   if settings.preview:
     return
-  if settings.deduplicate and (settings.num_workers or settings.runner):
-    local = (path for path in inputs if not files.is_remote(path))
-    if pipe := next((path for path in local if not os.path.isfile(path)), None):
-      raise UserError(
-        f"--deduplicate reads {pipe} twice, but it is a pipe: write its text "
-        "to a file, or leave out --num_workers and --runner"
-      )
+  reads_twice = settings.deduplicate and (
+    settings.num_workers or settings.runner
+  )
+  pipes = [x for x in inputs if not (files.is_remote(x) or os.path.isfile(x))]
+  if pipes and reads_twice:
+    raise UserError(
+      f"--deduplicate reads {pipes[0]} twice, but it is a pipe: write its text "
+      "to a file, or leave out --num_workers and --runner"
+    )
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
   if "" in outputs or len({*map(files.absolute, outputs)}) < len(outputs):

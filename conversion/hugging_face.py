@@ -183,9 +183,7 @@ def _warn_of_module(folder, path, kind):
     kind = str(values.get("pooling_mode", " and ".join(modes)))
     if kind == "mean":
       return
-  remedy = (
-    f"; {setting('pooling', 'cls')} makes the same" if kind == "cls" else ""
-  )
+  remedy = f"; {setting('pooling', 'cls')} makes the same" * (kind == "cls")
   text = "%s: its vectors are made by %s, but vectors of Predictor are means%s"
   logging.warning(text, folder, kind, remedy)
 

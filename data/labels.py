@@ -70,6 +70,13 @@ def split(cell: str, where: str) -> tuple[str, ...]:
   return tuple(dict.fromkeys(map(str, parts)))
 
 
+def join(labels: Sequence[str]) -> str:
+  """Makes a cell that `split` reads: a JSON list if a label has a SEPARATOR."""
+  text = SEPARATOR.join(labels)
+  has_mark = any(SEPARATOR in x for x in labels) or text.startswith("[")
+  return json.dumps(labels, ensure_ascii=False) if has_mark else text
+
+
 def plain(label: str) -> str:
   """Returns one spelling for "1.0" and "1", and for "TRUE" and "true"."""
   if label.lower() in ("true", "false"):

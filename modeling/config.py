@@ -142,20 +142,14 @@ class BertConfig:
       if not 0 <= getattr(self, name) < 1:
         raise UserError(f"{name} {getattr(self, name)} is not from 0 to 1")
     heads, size = self.num_attention_heads, self.hidden_size
-    is_structured = self.initial_attention == "structured"
-    for is_wrong, text in (
-      (
-        is_structured and (heads % 2 or size // heads % 2),
-        'initial_attention "structured" needs an even number and size of heads',
-      ),
-      (
-        self.fixed_positions and size % 4,
-        "fixed_positions need a multiple of 4 as hidden_size",
-      ),
-      (self.add_bilstm and size % 2, "add_bilstm needs an even hidden_size"),
-    ):
-      if is_wrong:
-        raise UserError(text)
+    is_odd = heads % 2 or size // heads % 2
+    if self.initial_attention == "structured" and is_odd:
+      text = 'initial_attention "structured" needs an even number and size of '
+      raise UserError(f"{text}heads")
+    if self.fixed_positions and size % 4:
+      raise UserError("fixed_positions need a multiple of 4 as hidden_size")
+    if self.add_bilstm and size % 2:
+      raise UserError("add_bilstm needs an even hidden_size")
 
   @property
   def encoder_output_size(self) -> int:

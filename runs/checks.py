@@ -140,9 +140,9 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   files.check_writable(settings.output_dir, "output_dir")
   checkpoint_files.check_listed(settings.output_dir)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
-    is_sweep = isinstance(settings, FineTuning) and settings.is_sweep
-    if settings.do_train and not is_sweep:
-      checkpoint_files.check_resumable(settings.output_dir)
+    if settings.do_train:
+      is_sweep = isinstance(settings, FineTuning) and settings.is_sweep
+      checkpoint_files.check_resumable(settings.output_dir, is_sweep)
     entry = checkpoint_files.run_of(own)
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(

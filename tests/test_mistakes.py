@@ -77,6 +77,7 @@ run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of 
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
 run_classifier | do_train num_cpu_devices=2 | --num_cpu_devices needs --distribution_strategy=mirrored
 run_classifier | do_export export_dir=new export_format= | --export_format=: give one or more of
+run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of another training or sweep: remove it
 run_classifier | do_train output_dir=swept | swept/best is of another training or sweep: remove it
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes

@@ -91,12 +91,13 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   return newest or best
 
 
-def check_resumable(folder: str) -> None:
-  """Raises UserError if a folder has the best checkpoint of another run."""
-  best = os.path.join(folder, BEST)
-  if files.exists(best) and not latest_checkpoint(folder):
+def check_resumable(folder: str, is_sweep: bool = False) -> None:
+  """Raises UserError for a training in a sweep's folder, and vice versa."""
+  best, newest = os.path.join(folder, BEST), latest_checkpoint(folder)
+  other = newest if is_sweep else not newest and files.exists(best) and best
+  if other:
     raise UserError(
-      f"{best} is of another training or sweep: remove it, or name another "
+      f"{other} is of another training or sweep: remove it, or name another "
       f"{setting('output_dir')}"
     )
 

@@ -41,6 +41,7 @@ async function fetchJson(url, options) {
 const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
 
 async function chooseModel(isNewest, given) {
+  byId("ask").disabled = true; // until the model's inputs are there
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
   document.title = `${byId("model").value} - BERT`;

@@ -1,6 +1,5 @@
 """Scores and prediction files of classification: N examples, L labels."""
 
-import json
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -155,10 +154,8 @@ def write_predictions(
   if task.is_regression:
     names = [*map(str, predicted)]
   elif task.multi_label:
-    rows = ([*compress(task.labels, row)] for row in predicted)
-    separator = label_files.SEPARATOR
-    is_within = any(separator in label for label in task.labels)
-    names = [(json.dumps if is_within else separator.join)(row) for row in rows]
+    rows = (tuple(compress(task.labels, row)) for row in predicted)
+    names = [*map(label_files.join, rows)]
   else:
     names = [task.labels[i] for i in predicted]
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))

@@ -234,8 +234,7 @@ def _judged(settings, named, rows, logits) -> Iterator[Judged]:
       score = str(np.float32(answer["score"]))
       yield Judged(given, answer, str(row.label), score, None)
     elif named.multi_label:
-      names = row.label, answer["predicted"]
-      label, predicted = map(labels.SEPARATOR.join, names)
+      label, predicted = map(labels.join, (row.label, answer["predicted"]))
       is_right = {*row.label} == {*answer["predicted"]}
       yield Judged(given, answer, label, predicted, is_right)
     else:

@@ -33,6 +33,12 @@ def test_a_cell_is_split_into_its_labels(cell, expected):
   assert labels.split(cell, "") == expected
 
 
+def test_joined_labels_are_split_into_the_same_labels():
+  for names in ((), ("woe", "joy"), ("a|b", 'c"'), ("[x", "y"), ("x", "[y]")):
+    assert labels.split(labels.join(names), "") == names
+  assert labels.join(["woe", "joy"]) == "woe|joy"
+
+
 @pytest.mark.parametrize(
   "cell",
   [*("['a|b', 'c']", "[1 0]", "a||b"), *('["a", ""]', "[[1]]", "[1.0, 0.0]")],

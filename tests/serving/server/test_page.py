@@ -270,6 +270,22 @@ def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   assert [line for line in answer.split("\n") if "%" not in line] == endings
 
 
+def test_a_model_is_asked_only_when_its_inputs_are_there(page):
+  page.run(
+    "usual = fetch; fetch = (...given) => new Promise((yes) => {"
+    " setTimeout(() => usual(...given).then(yes), 300); })"
+  )
+  page.run(
+    "byId('model').value = 'vectors';"
+    "byId('model').dispatchEvent(new Event('change')); byId('ask').click()"
+  )
+  page.wait("document.querySelectorAll('textarea').length === 1")
+  page.run("fetch = usual")
+  page.wait("!byId('ask').disabled")
+  assert page.run("byId('status').textContent") == ""
+  assert page.run("document.title") == "vectors - BERT"
+
+
 @pytest.mark.parametrize("model", TASKS)
 def test_html_in_texts_stays_text(page, model):
   _ask(page, model, *[EVIL] * len(_inputs(model)))

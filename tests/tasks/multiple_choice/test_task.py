@@ -63,6 +63,12 @@ def test_twelve_choices_are_scored(args, tokenizer, tmp_path):
   assert written == pytest.approx(results | {"global_step": 17})
 
 
+def test_the_probability_is_nan_after_a_training_that_diverged(args):
+  rows = _convert(args, "dev").rows[:1]
+  [one] = Swag(args, {})._judged(rows, np.full((1, CHOICES), np.nan))
+  assert np.isnan(one.probability)
+
+
 def test_records_of_each_split_can_be_packed(args, log):
   for split in ("train", "dev", "test"):
     part = _convert(args.replace(jit_compile=True), split)
