@@ -195,9 +195,9 @@ class Predictor:
     vectors = [answer["sentence"] for answer in self(texts)]
     if any(len(layers) > 1 for layers in vectors):
       raise UserError(
-        "the model has vectors of several layers, and embed returns one: name "
-        f"a layer, as in {setting('layers', '-1')}; the answers' `sentence` "
-        "has all layers"
+        "the model has vectors of several layers, and embed returns one: open "
+        "(or export) it with a single layer, as in "
+        f"{setting('layers', '-1')}; the answers' `sentence` has all layers"
       )
     array = np.array([vector for [vector] in vectors], np.float32)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
