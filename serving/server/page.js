@@ -42,6 +42,7 @@ const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
 
 async function chooseModel(isNewest, given) {
   byId("ask").disabled = true; // until the model's inputs are there
+  inputs = [];
   byId("answer").replaceChildren();
   byId("inputs").replaceChildren();
   document.title = `${byId("model").value} - BERT`;
@@ -131,7 +132,8 @@ const guarded = (action) => (event) => {
     if (!isNewest()) return;
     byId("answer").replaceChildren();
     say(error.message, true);
-  }).finally(() => { byId("ask").disabled &&= !isNewest(); });
+    if (error.message.includes(" is loading")) setTimeout(() => isNewest() && guarded(action)(), 1000);
+  }).finally(() => { byId("ask").disabled &&= !isNewest() || !inputs.length; });
 };
 
 byId("form").addEventListener("submit", guarded(ask));

@@ -148,7 +148,7 @@ def test_the_log_counts_the_examples_of_each_label(log):
   assert "in all" not in log.text
   labels.log_labels("x", map(str, range(21)))
   assert "21 in all" in log.text
-  labels.log_labels("x", ["nan", "NULL", "none"])
+  labels.log_labels("x", ["nan", "-", "none"])
   assert log.text.count("is it a missing value?") == 2
 
 

@@ -270,15 +270,20 @@ def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   assert [line for line in answer.split("\n") if "%" not in line] == endings
 
 
-def test_a_model_is_asked_only_when_its_inputs_are_there(page):
+def test_a_model_that_is_loading_is_asked_only_when_its_inputs_are_there(page):
+  text = json.dumps({"error": "model vectors is loading: try again later"})
   page.run(
-    "usual = fetch; fetch = (...given) => new Promise((yes) => {"
-    " setTimeout(() => usual(...given).then(yes), 300); })"
+    f"usual = fetch; tries = 0; busy = () => new Response({json.dumps(text)},"
+    "{ status: 503 }); fetch = (...given) => new Promise((yes) => {"
+    "  const answer = tries++ < 2 ? busy : () => usual(...given);"
+    "  setTimeout(() => yes(answer()), 200); })"
   )
   page.run(
     "byId('model').value = 'vectors';"
     "byId('model').dispatchEvent(new Event('change')); byId('ask').click()"
   )
+  page.wait("byId('status').className === 'error'")
+  assert page.run("byId('ask').disabled")
   page.wait("document.querySelectorAll('textarea').length === 1")
   page.run("fetch = usual")
   page.wait("!byId('ask').disabled")
