@@ -28,11 +28,9 @@ def check_flags(settings: RecordSettings) -> None:
   settings.instance_config()
   if settings.preview:
     return
-  reads_twice = settings.deduplicate and (
-    settings.num_workers or settings.runner
-  )
   pipes = [x for x in inputs if not (files.is_remote(x) or os.path.isfile(x))]
-  if pipes and reads_twice:
+  in_shards = settings.num_workers or settings.runner
+  if pipes and settings.deduplicate and in_shards:
     raise UserError(
       f"--deduplicate reads {pipes[0]} twice, but it is a pipe: write its text "
       "to a file, or leave out --num_workers and --runner"

@@ -177,13 +177,12 @@ def _warn_of_module(folder, path, kind):
     return
   if kind == "Pooling" and files.exists(file):
     values = textfiles.read_json(file)
-    old = re.compile("pooling_mode_(.+?)(_tokens?)?")  # before version 6
-    matches = [old.fullmatch(key) for key in values if values[key] is True]
-    modes = [match[1] for match in matches if match]
-    kind = str(values.get("pooling_mode", " and ".join(modes)))
-    if kind == "mean":
+    names = [x for x in values if "pooling_mode_" in x and values[x] is True]
+    kind = str(values.get("pooling_mode", " and ".join(names)))
+    if kind in ("mean", "pooling_mode_mean_tokens"):  # since and before 6.0
       return
-  remedy = f"; {setting('pooling', 'cls')} makes the same" * (kind == "cls")
+  is_cls = kind in ("cls", "pooling_mode_cls_token")
+  remedy = f"; {setting('pooling', 'cls')} makes the same" * is_cls
   text = "%s: its vectors are made by %s, but vectors of Predictor are means%s"
   logging.warning(text, folder, kind, remedy)
 

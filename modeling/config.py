@@ -144,8 +144,7 @@ class BertConfig:
     heads, size = self.num_attention_heads, self.hidden_size
     is_odd = heads % 2 or size // heads % 2
     if self.initial_attention == "structured" and is_odd:
-      text = 'initial_attention "structured" needs an even number and size of '
-      raise UserError(f"{text}heads")
+      raise UserError('"structured" heads need an even number and size')
     if self.fixed_positions and size % 4:
       raise UserError("fixed_positions need a multiple of 4 as hidden_size")
     if self.add_bilstm and size % 2:

@@ -197,10 +197,8 @@ def check_fine_tuning(
     trained = model_files.from_record(type(settings), teacher, entries[-1], {})
     taught = BertConfig.from_json(trained.bert_config_file)
     if settings.max_seq_length > (limit := taught.max_position_embeddings):
-      raise UserError(
-        f"--max_seq_length={settings.max_seq_length} is more than {limit}, the "
-        f"positions of --teacher={teacher}: lower it"
-      )
+      text = f"--max_seq_length exceeds the {limit} positions of --teacher="
+      raise UserError(f"{text}{teacher}: lower it")
     owner, remedy = f"--teacher={teacher}", "teacher and student need the same"
     for name in ("do_lower_case", *of_teacher):
       value, expected = settings[name], trained[name]

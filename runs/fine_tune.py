@@ -106,7 +106,7 @@ def fine_tune(task: Task[S]) -> None:
   worker predicts and writes results. The other workers wait.
   """
   if task.settings.is_sweep:
-    mark = _fingerprint(task.examples)
+    mark = _fingerprint(task.examples, "train", "dev")
     swept = training_program.run_sweep(task.settings, mark)
     task = replace(task, settings=swept)
   settings = task.settings
@@ -116,7 +116,10 @@ def fine_tune(task: Task[S]) -> None:
     for split in task.examples
     if split.partition("_")[0] in settings.splits_to_read
   }
-  if task.labels and not labels.exist(settings.output_dir):
+  # The next command in this folder may evaluate another model.
+  if (
+    settings.do_train and task.labels and not labels.exist(settings.output_dir)
+  ):
     labels.save(task.labels, settings.output_dir)
   with run.scope():
     model = task.make_model(run.config)
@@ -137,10 +140,10 @@ def fine_tune(task: Task[S]) -> None:
     run.export(task.served_model)
 
 
-def _fingerprint(examples):
-  """Returns 12 hex digits, which change if an example for a sweep changes."""
+def _fingerprint(examples, *splits):
+  """Returns 12 hex digits, which change if an example of a split changes."""
   digest = hashlib.sha256()
-  for split in ("train", "dev"):
+  for split in splits:
     for example in (split, *examples.get(split, ())):
       digest.update(repr(example).encode(errors="surrogatepass"))
   return digest.hexdigest()[:12]
@@ -161,7 +164,8 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
   best, evaluated = None, report.last_evaluation(settings.output_dir)
   if settings.keeps_best:
     patience = settings.early_stopping_patience * settings.eval_steps
-    best = BestCheckpoint(settings.output_dir, task.metric, patience)
+    mark = _fingerprint(task.examples, "dev")
+    best = BestCheckpoint(settings.output_dir, task.metric, patience, mark)
     if best.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return

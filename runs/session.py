@@ -301,10 +301,9 @@ def write_page(
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
     return
-  entry = (checkpoint_files.read_runs(folder) or [{}])[-1]
-  started = entry.get("started", "")[:16].replace("T", " ")
+  started = checkpoint_files.run_of(folder).get("started", "")[:16]
   facts = {"folder": os.path.basename(os.path.abspath(folder))}
-  facts |= {"program": settings.program, "started": started}
+  facts |= {"program": settings.program, "started": started.replace("T", " ")}
   facts |= {"step": f"{step:,}"}
   facts |= {name: f"{count:,}" for name, count in (counts or {}).items()}
   flags = {name: settings[name] for name in sorted(settings.given)}

@@ -171,28 +171,25 @@ def run_sweep(settings: F, examples: str = "") -> F:
 
   output_dir = settings.output_dir
   first = 1 if settings.seed is None else settings.seed
-  trials: dict[str, dict] = {
-    row["run"]: row
-    | {"examples": row.get("examples", "")}  # old tables lack it
-    for row in model_files.read_table(output_dir)
-  }
+  rows = model_files.read_table(output_dir)
+  trials: dict[str, dict] = {row["run"]: row for row in rows}
   for name, setting in settings.named_trials().items():
     folder = os.path.join(output_dir, name)
     if name in trials:
       remedy = "to train it anew, name another --output_dir"
       logging.info("%s is complete; %s", name, remedy)
-      if trials[name]["examples"] not in ("", examples):
+      if trials[name].get("examples", "") not in ("", examples):
         logging.warning("%s was trained with other examples; %s", name, remedy)
       model_files.warn_if_changed(settings.replace(**setting), folder)
       continue
     model_files.save_command(settings, first)
     _run_trial(settings, name, folder, setting)
     if processes.is_chief():
-      row = {"run": name, "examples": examples}
-      row |= setting | run_folder.read_best(folder)
-      trials[name] = {column: row[column] for column in _COLUMNS}
-      table = [_COLUMNS, *(trial.values() for trial in trials.values())]
-      text = "".join("\t".join(map(str, row)) + "\n" for row in table)
+      trials[name] = {"run": name, "examples": examples} | setting
+      trials[name] |= run_folder.read_best(folder)
+      table = [[row.get(c, "") for c in _COLUMNS] for row in trials.values()]
+      lines = ("\t".join(map(str, row)) for row in [_COLUMNS, *table])
+      text = "".join(f"{line}\n" for line in lines)
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
   if processes.is_chief():
     _log_trials(trials.values())
@@ -200,7 +197,13 @@ def run_sweep(settings: F, examples: str = "") -> F:
     best = trials[os.path.basename(folder)]
     value = float(best["value"])
     logging.info("the best is %s: %s %.4f", best["run"], best["metric"], value)
-    _copy_best(folder, output_dir, settings.ensemble)
+    if files.exists(f"{folder}/{checkpoint_files.BEST}"):
+      _copy_best(folder, output_dir, settings.ensemble)
+    else:
+      copy = run_folder.read_best(output_dir)
+      if any(str(copy.get(x)) != str(best[x]) for x in ("step", "value")):
+        text = f"{folder} has no checkpoint any more: restore it, or train in "
+        raise UserError(f"{text}another --output_dir")
   # Several workers need a seed even to evaluate.
   return settings.replace(
     several={}, do_train=False, keep_best=True, seed=first

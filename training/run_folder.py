@@ -185,10 +185,13 @@ class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
   A higher `metric` is better, and NaN is worst. Training ends after `patience`
-  steps without improvement; 0 is no limit. A resumed run reads best.json.
+  steps without improvement; 0 is no limit. A resumed run reads best.json. If
+  `mark`, a fingerprint of the dev set, has changed, it chooses anew.
   """
 
-  def __init__(self, output_dir: str, metric: str, patience: int = 0):
+  def __init__(
+    self, output_dir: str, metric: str, patience: int = 0, mark: str = ""
+  ):
     self.metric = metric
     self.patience = patience
     folder = os.path.join(output_dir, checkpoint_files.BEST)
@@ -196,6 +199,10 @@ class BestCheckpoint:
     self._record = read_best(output_dir)
     if self._record:
       checkpoint_files.check_resumable(output_dir)
+    self._mark = mark
+    if self._record.get("dev", mark) != mark:
+      logging.warning("%s is of other dev examples: choosing anew", folder)
+      self._record = {}
 
   @property
   def evaluated(self) -> int:
@@ -217,7 +224,7 @@ class BestCheckpoint:
       values["global_step"] = tf.constant(step, tf.int64)
       self._checkpoints.save(step, values)
       self._record = {"metric": self.metric, "value": value, "step": step}
-    self._record["evaluated"] = step
+    self._record |= {"evaluated": step, "dev": self._mark}
     if processes.is_chief():
       path = os.path.join(self._checkpoints.directory, _BEST)
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")

@@ -154,8 +154,7 @@ def write_predictions(
   if task.is_regression:
     names = [*map(str, predicted)]
   elif task.multi_label:
-    rows = (tuple(compress(task.labels, row)) for row in predicted)
-    names = [*map(label_files.join, rows)]
+    names = [label_files.join([*compress(task.labels, x)]) for x in predicted]
   else:
     names = [task.labels[i] for i in predicted]
   copied = list(dict.fromkeys(c for e in examples for c in e.columns or ()))

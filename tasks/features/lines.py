@@ -93,8 +93,7 @@ def count(path: str, has_windows: bool = False) -> int:
   """Number of lines; OSError or ValueError for an empty or invalid file."""
   number = 0
   if path.endswith((".csv", ".tsv", ".json", ".jsonl")):
-    text = "%s: each line counts as a text, with its columns or keys"
-    logging.warning(text, path)
+    logging.warning("%s: a line is a text, with all columns or keys", path)
   for number, text in enumerate(textfiles.lines(path), 1):
     if has_windows and split(text)[1] is not None:
       raise UserError(

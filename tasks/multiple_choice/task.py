@@ -101,7 +101,6 @@ class Swag(Task[Settings]):
         row.endings[row.label],
         answer["text"],
         is_right=choice == row.label,
-        # A model that diverged has None instead of probabilities.
         probability=np.max(np.array(answer["probabilities"], float)),
         truth=row.label,
       )

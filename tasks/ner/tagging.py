@@ -130,10 +130,7 @@ def read_tagged(
     if needs_tags:
       raise
     if sentences and all(len(one.words) == 1 for one in sentences):
-      raise UserError(
-        f"{error}. If lines are sentences, give a line to each word, and a "
-        "blank line to each end of a sentence"
-      ) from None
+      raise UserError(f"{error}; a line has a word, not a sentence") from None
     logging.warning("words are tagged, but nothing is scored: %s", error)
     words = sentences or examples.read_sentences(path, columns[0], None)
     return [sentence._replace(tags=None) for sentence in words]

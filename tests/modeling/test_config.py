@@ -44,7 +44,10 @@ def test_a_written_configuration_is_read_unchanged(tmp_path, name):
     ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob 1.0 is not from 0 to"),
     (ODD | {"fixed_positions": True}, "fixed_positions need a multiple of 4"),
     (ODD | {"add_bilstm": True}, "add_bilstm needs an even hidden_size"),
-    (ODD | {"initial_attention": "structured"}, "an even number and size of"),
+    (
+      ODD | {"initial_attention": "structured"},
+      "heads need an even number and size",
+    ),
   ],
 )
 def test_a_wrong_value_is_reported_with_its_file(tmp_path, values, message):

@@ -180,7 +180,7 @@ def test_a_student_needs_the_vocabulary_and_case_of_its_teacher(folder):
   short.to_json(str(folder / "short.json"))
   names["bert_config_file"] = "short.json"
   _record(folder, "run_classifier", **names)
-  with raises("max_seq_length=16 is more than 9, the positions of --teacher"):
+  with raises("max_seq_length exceeds the 9 positions of --teacher"):
     _check(folder, **flags)
 
 

@@ -84,6 +84,7 @@ def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
   known = run_folder.read_best(str(tmp_path))
+  assert len(known.pop("dev")) == 12
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # With --keep_best a run loads the best checkpoint, otherwise the newest.
   start, last = Run(args, toy.config()), _values(model)
@@ -170,7 +171,7 @@ def test_a_best_checkpoint_without_checkpoints_of_its_run_is_refused(tmp_path):
 def test_a_sweep_knows_a_changed_training_or_dev_set():
   known = {"train": ["a"], "dev": ["b"], "test": ["c"]}
   sets = (known, *(known | {split: ["d"]} for split in known))
-  first, *marks = map(fine_tune._fingerprint, sets)
+  first, *marks = (fine_tune._fingerprint(x, "train", "dev") for x in sets)
   assert [mark != first for mark in marks] == [True, True, False]
 
 
@@ -359,7 +360,7 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
     result = [*events]
     expected = [("sweep",)] * (train and is_sweep)
-    expected.append(("save",))
+    expected += [("save",)] * (train and not is_sweep)
     scores = [
       ("write_evaluation", {model: f"records of {split}"}, LOADED, split[3:])
       for split in dev

@@ -1,6 +1,7 @@
 """Sweeps: trials, the table sweep.tsv, and the best checkpoint."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from data import labels
 from runs import checks, model_files, training_program
-from storage import processes
+from storage import UserError, processes
 from tests import programs
 from tests.training import toy
 from training import checkpoint_files
@@ -104,6 +105,19 @@ def test_a_sweep_copies_its_best_trial_to_output_dir(tmp_path, commands, log):
   training_program.run_sweep(_flags(tmp_path))
   assert "rate_1e-05_seed_1 is complete; to train it anew, name" in log.text
   assert not command.exists()  # because no trial was trained
+
+
+def test_the_best_model_outlives_the_folder_of_its_trial(tmp_path, commands):
+  training_program.run_sweep(_flags(tmp_path))
+  for folder in tmp_path.glob("rate_*"):
+    shutil.rmtree(folder)
+  training_program.run_sweep(_flags(tmp_path, num_seeds=3))
+  model = tmp_path / "best" / "model.ckpt-7.index"
+  assert model.read_text().endswith("rate_3e-05_seed_1")
+  (tmp_path / "best" / "best.json").unlink()
+  with pytest.raises(UserError, match="rate_3e-05_seed_1 has no checkpoint an"):
+    training_program.run_sweep(_flags(tmp_path))
+  assert model.exists()
 
 
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):

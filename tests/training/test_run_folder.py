@@ -87,6 +87,15 @@ def test_the_first_of_equally_good_models_is_the_best(tmp_path, monkeypatch):
   assert path.name == "model.ckpt-7.index"
 
 
+def test_another_dev_set_begins_another_choice_of_the_best(tmp_path, caplog):
+  shared.touch_checkpoint(tmp_path, "model.ckpt-6")
+  for mark, step, value in (("", 7, 0.9), ("a", 8, 0.5), ("a", 9, 0.4)):
+    best = run_folder.BestCheckpoint(str(tmp_path), "f1", mark=mark)
+    best.update(step, {"f1": value}, toy.bag())
+  assert _record(tmp_path) == (0.5, 8, 9)
+  assert caplog.text.count("best is of other dev examples: choosing anew") == 1
+
+
 def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
   best = run_folder.BestCheckpoint(str(tmp_path), "f1", patience=2)
   for step, worker in ((1, 1), (2, 0)):  # worker 0 is the chief

@@ -53,7 +53,7 @@ def test_counting_the_lines_of_a_file_checks_every_line(tmp_path, caplog):
   path = tmp_path / "text.csv"
   path.write_bytes(b"a\n\nb")
   assert text_lines.count(str(path)) == 3
-  assert "text.csv: each line counts as a text, with its col" in caplog.text
+  assert "text.csv: a line is a text, with all columns or" in caplog.text
   for content, message in (
     (b"", "is empty, or a pipe: give a file of texts"),
     (b"a\n\xff\n", "line 2: byte 2"),

@@ -331,7 +331,7 @@ def test_words_with_unknown_or_missing_tags_are_not_scored(
 
 def test_a_test_file_with_a_sentence_on_each_line_is_refused(tmp_path):
   path = _write(tmp_path, "Rex met Tom .\n\nTom ran home\n")
-  with pytest.raises(UserError, match="If lines are sentences, give a line"):
+  with pytest.raises(UserError, match=r"tags, .*; a line has a word, not a"):
     tagging.read_tagged(path, COLUMNS, PETS, needs_tags=False)
 
 
