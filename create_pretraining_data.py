@@ -31,10 +31,7 @@ def check_flags(settings: RecordSettings) -> None:
   pipes = [x for x in inputs if not (files.is_remote(x) or os.path.isfile(x))]
   in_shards = settings.num_workers or settings.runner
   if pipes and settings.deduplicate and in_shards:
-    raise UserError(
-      f"--deduplicate reads {pipes[0]} twice, but it is a pipe: write its text "
-      "to a file, or leave out --num_workers and --runner"
-    )
+    raise UserError(f"--deduplicate reads {pipes[0]} twice: make it a file")
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
   if "" in outputs or len({*map(files.absolute, outputs)}) < len(outputs):

@@ -144,6 +144,10 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
       is_sweep = isinstance(settings, FineTuning) and settings.is_sweep
       checkpoint_files.check_resumable(settings.output_dir, is_sweep)
     entry = checkpoint_files.run_of(own)
+    given = settings.init_checkpoint
+    start = checkpoint_files.path_of(entry, "init_checkpoint")
+    if given and not settings.do_train and files.absolute(given) != start:
+      logging.warning("--init_checkpoint has no effect: %s is there", own)
     if (trained := entry.get("program")) not in (None, settings.program):
       raise UserError(
         f"--output_dir={settings.output_dir} has a model of {trained}.py: name "

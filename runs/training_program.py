@@ -188,8 +188,7 @@ def run_sweep(settings: F, examples: str = "") -> F:
       trials[name] = {"run": name, "examples": examples} | setting
       trials[name] |= run_folder.read_best(folder)
       table = [[row.get(c, "") for c in _COLUMNS] for row in trials.values()]
-      lines = ("\t".join(map(str, row)) for row in [_COLUMNS, *table])
-      text = "".join(f"{line}\n" for line in lines)
+      text = "".join("\t".join(map(str, x)) + "\n" for x in (_COLUMNS, *table))
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
   if processes.is_chief():
     _log_trials(trials.values())

@@ -184,6 +184,14 @@ def test_a_student_needs_the_vocabulary_and_case_of_its_teacher(folder):
     _check(folder, **flags)
 
 
+def test_an_initial_checkpoint_without_effect_is_reported(folder, caplog):
+  _record(folder, "run_classifier", init_checkpoint="bert")
+  for given, number in ((f"{folder}/bert", 0), (f"{folder}/other", 1)):
+    flags = {"output_dir": f"{folder}/run", "init_checkpoint": given}
+    _check(folder, **flags, do_eval=True)
+    assert caplog.text.count("--init_checkpoint has no effect: ") == number
+
+
 def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
   start = {"init_checkpoint": str(folder / "run"), "do_train": True}
   _record(folder, "run_pretraining", attention="right_to_left")
