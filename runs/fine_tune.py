@@ -116,11 +116,6 @@ def fine_tune(task: Task[S]) -> None:
     for split in task.examples
     if split.partition("_")[0] in settings.splits_to_read
   }
-  # The next command in this folder may evaluate another model.
-  if (
-    settings.do_train and task.labels and not labels.exist(settings.output_dir)
-  ):
-    labels.save(task.labels, settings.output_dir)
   with run.scope():
     model = task.make_model(run.config)
     if settings.do_train:
@@ -157,6 +152,9 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
   """
   settings, source = run.settings, data["train"]
   steps = _num_steps(settings, task.num_examples(source))
+  # Without a training, the next command may evaluate another model.
+  if task.labels and not labels.exist(settings.output_dir):
+    labels.save(task.labels, settings.output_dir)
   if isinstance(settings, Packing):
     packs = packs_examples(settings, run.config)
     source = source.with_packing(settings.train_batch_size, packs)

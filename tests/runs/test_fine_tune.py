@@ -311,7 +311,6 @@ def _events(monkeypatch):
   monkeypatch.setattr(fine_tune, "train", train)
   monkeypatch.setattr(fine_tune.training_program, "run_sweep", run_sweep)
   events.replace(monkeypatch, report, "write_evaluation", first=1)
-  events.replace(monkeypatch, fine_tune.labels, "save", last=0)
   monkeypatch.setattr(fine_tune.labels, "exist", lambda folder: False)
   return events
 
@@ -360,7 +359,6 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
     result = [*events]
     expected = [("sweep",)] * (train and is_sweep)
-    expected += [("save",)] * (train and not is_sweep)
     scores = [
       ("write_evaluation", {model: f"records of {split}"}, LOADED, split[3:])
       for split in dev
