@@ -148,22 +148,25 @@ def choose(
 ) -> LabelSet:
   """Chooses the labels of a model: the first of these sources that applies.
 
-  1. labels.txt in the model's `folder`.
-  2. In training, the labels that `find` collects from the training file, in the
-     initial checkpoint's order if both have the same labels.
-  3. `checkpoint_labels`, the labels.txt of the initial checkpoint, or None.
-  4. The labels that `find` collects. If `find` is None, raises
+  1. Without training, `checkpoint_labels`, the initial checkpoint's labels.txt
+     (None if its head is not used).
+  2. labels.txt in the model's `folder`. Warns if it gives new names to the head
+     of the initial checkpoint.
+  3. The labels that `find` collects from the training file, in the initial
+     checkpoint's order if both have the same labels. If `find` is None, raises
      FileNotFoundError.
 
   Raises ValueError if training file and initial checkpoint have equally many
   labels, but not the same ones.
   """
-  if exist(folder):
-    return load(folder)
   known = read_file(checkpoint_labels) if checkpoint_labels else None
   if known and not (find and is_training):
     remedy = f"{setting('do_train')} makes a head for other labels"
     return LabelSet(known, known.source, remedy)
+  if exist(folder):
+    if checkpoint_labels:
+      warn_if_others(load(folder), checkpoint_labels)
+    return load(folder)
   if not find:
     raise FileNotFoundError(
       f"the labels are unknown: there is no {FILE_NAME} in {folder} or beside "

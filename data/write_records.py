@@ -83,9 +83,8 @@ def log_lengths(
   fitting = (n for n in _LENGTHS if longer_than(n) <= (1 - _FITS) * total)
   best = next(fitting, _LENGTHS[-1])
   cut = 100 * longer_than(best) / total
-  advice = (
-    f"; {setting(flag, best)} cuts {cut:.1f} %" if best > max_length else ""
-  )
+  is_longer = best > max_length
+  advice = f"; {setting(flag, best)} cuts {cut:.1f} %" if is_longer else ""
   logging.log(
     logging.WARNING if longer >= _MANY * total else logging.INFO,
     f"{name}: {setting(flag, max_length)} is exceeded by {longer:,} of "

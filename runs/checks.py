@@ -48,7 +48,7 @@ def check_devices(settings: Devices) -> None:
       "TF_CONFIG names several workers, but each would work alone: give "
       "--distribution_strategy=multi_worker_mirrored, or unset TF_CONFIG"
     )
-  if settings.num_cpu_devices > 1 and not name and not is_joint:
+  if settings.num_cpu_devices > 1 and not is_joint and name != "mirrored":
     raise UserError("--num_cpu_devices needs --distribution_strategy=mirrored")
 
 

@@ -185,8 +185,8 @@ class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
   A higher `metric` is better, and NaN is worst. Training ends after `patience`
-  steps without improvement; 0 is no limit. A resumed run reads best.json. If
-  `mark`, a fingerprint of the dev set, has changed, it chooses anew.
+  steps without improvement; 0 is no limit. A resumed run reads best.json, but
+  not if `mark`, a fingerprint of the dev set, has changed.
   """
 
   def __init__(
@@ -197,11 +197,11 @@ class BestCheckpoint:
     folder = os.path.join(output_dir, checkpoint_files.BEST)
     self._checkpoints = Checkpoints(folder, keep=1)
     self._record = read_best(output_dir)
-    if self._record:
-      checkpoint_files.check_resumable(output_dir)
     self._mark = mark
     if self._record.get("dev", mark) != mark:
-      logging.warning("%s is of other dev examples: choosing anew", folder)
+      logging.warning(
+        "%s was chosen by other dev examples: replacing it", folder
+      )
       self._record = {}
 
   @property

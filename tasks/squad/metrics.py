@@ -109,8 +109,8 @@ def warn_of_words(
   answers += [one.answer.text for one in questions if one.answer]
   unspaced = [text for text in answers if _UNSPACED.search(text)]
   if 2 * len(unspaced) > len(answers):
-    text = "%s: answers such as %r have no blanks between words. As in the "
-    text += "original, a word ends at a blank: training takes the first place "
+    text = "%s: answers such as %r have no blanks between words. A word ends "
+    text += "at a blank, as in the original, so training takes the first place "
     text += "of an answer in its word, and some answers are complete words. "
     text += "docs/languages.md puts blanks between characters"
     if f1_unit == "word":

@@ -105,7 +105,9 @@ def test_labels_come_from_a_checkpoint_or_a_training_file(
   )
 
 
-def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):
+def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(
+  tmp_path, caplog
+):
   start = f"{tmp_path}/start/labels.txt"
   parts = "the labels are x, y (of train.tsv)", f"is for a, b (of {start})"
   with pytest.raises(ValueError) as error:
@@ -114,6 +116,11 @@ def test_labels_that_differ_from_the_checkpoint_need_a_labels_txt(tmp_path):
     assert part in str(error.value)
   labels.save("yx", str(tmp_path / "out"))
   assert _choose(tmp_path, "ab", "xy") == ("y", "x")
+  assert "is for a, b" in caplog.text and "stands for y, x" in caplog.text
+  # Without training, the head keeps its labels.
+  assert _choose(tmp_path, "ab", "xy", is_training=False) == ("a", "b")
+  assert _choose(tmp_path, "ab") == ("a", "b")
+  assert _choose(tmp_path) == ("y", "x")
 
 
 def test_labels_unlike_a_checkpoints_labels_cause_a_warning(tmp_path, caplog):

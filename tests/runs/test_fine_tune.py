@@ -160,14 +160,6 @@ def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
   assert best.get("step") == (2 if keeps else None)
 
 
-def test_a_best_checkpoint_without_checkpoints_of_its_run_is_refused(tmp_path):
-  _train(_flags(tmp_path), [0.9] * 5)
-  for file in [*tmp_path.glob("model.ckpt*"), tmp_path / "checkpoint"]:
-    file.unlink()
-  with pytest.raises(ValueError, match="/best is of another training or sweep"):
-    _train(_flags(tmp_path), [])
-
-
 def test_a_sweep_knows_a_changed_training_or_dev_set():
   known = {"train": ["a"], "dev": ["b"], "test": ["c"]}
   sets = (known, *(known | {split: ["d"]} for split in known))

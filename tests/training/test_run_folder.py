@@ -93,7 +93,7 @@ def test_another_dev_set_begins_another_choice_of_the_best(tmp_path, caplog):
     best = run_folder.BestCheckpoint(str(tmp_path), "f1", mark=mark)
     best.update(step, {"f1": value}, toy.bag())
   assert _record(tmp_path) == (0.5, 8, 9)
-  assert caplog.text.count("best is of other dev examples: choosing anew") == 1
+  assert caplog.text.count("best was chosen by other dev examples") == 1
 
 
 def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
