@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from runs import fine_tune
-from tasks.squad import examples, metrics, task
+from tasks.squad import examples, task
 from tasks.squad.task import Squad
 from tests import programs, shared
 from tests.serving.tasks import CONFIG
@@ -166,9 +166,13 @@ def test_answers_without_blanks_cause_a_warning(
   advises_flag = is_reported and unit == "word"
   assert ("--f1_unit=character scores" in caplog.text) == advises_flag
   caplog.clear()
-  question = examples.SquadExample("1", "?", [], examples.Answer(answer, 0, 0))
-  metrics.warn_of_words("squad.json", [question])
+  answer = examples.Answer(answer, 0, 0)
+  question = examples.SquadExample("1", "?", ["a"], answer)
+  args = _args(tmp_path, "a b", 2).replace(f1_unit=unit)
+  args = args.replace(train_file=args.predict_file)
+  Squad(args, {"train": [question]}).convert("train")
   assert (text in caplog.text) == is_reported
+  assert "--f1_unit" not in caplog.text  # a training scores nothing
 
 
 def test_each_window_becomes_a_record(tmp_path):
