@@ -164,6 +164,9 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
     patience = settings.early_stopping_patience * settings.eval_steps
     mark = _fingerprint(task.examples, "dev")
     best = BestCheckpoint(settings.output_dir, task.metric, patience, mark)
+    if best.is_outdated:
+      step = run.load(model)
+      best.update(step, task.evaluate(model, data["dev"]), model)
     if best.is_final:
       logging.info("nothing to train: early stopping has ended this run")
       return

@@ -265,7 +265,11 @@ def read_table(folder: str, name: str = SWEEP_TABLE) -> list[dict[str, str]]:
 
 
 def best_trials(output_dir: str, number: int) -> list[str]:
-  """Folders of a sweep's best trials, best first; ValueError if too few."""
+  """Folders of a sweep's best trials, best first.
+
+  Raises ValueError for too few trials, or if a trial has no checkpoint. A
+  single best trial needs none if `output_dir` has a copy.
+  """
   trials = read_table(output_dir)
   if len(trials) < number:
     raise UserError(
@@ -274,4 +278,16 @@ def best_trials(output_dir: str, number: int) -> list[str]:
       "or --num_seeds"
     )
   trials.sort(key=lambda trial: -float(trial["value"]))
-  return [os.path.join(output_dir, t["run"]) for t in trials[:number]]
+  copy = checkpoint_files.read_best(output_dir) if number == 1 else {}
+  folders = []
+  for trial in trials[:number]:
+    folder = os.path.join(output_dir, trial["run"])
+    is_copied = all(str(copy.get(x)) == trial[x] for x in ("step", "value"))
+    if not is_copied and not files.exists(f"{folder}/{checkpoint_files.BEST}"):
+      raise UserError(
+        f"{folder} has no checkpoint any more: restore it; or remove its line "
+        f"from {output_dir}/{SWEEP_TABLE} to train it again; or name another "
+        "--output_dir"
+      )
+    folders.append(folder)
+  return folders

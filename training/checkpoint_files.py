@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from storage import UserError, files, setting, textfiles, tfrecord
 
 BEST = "best"  # subfolder of an output folder
+BEST_RECORD = "best.json"  # in the subfolder
 RUN_FILE = "run.json"
 METRICS = "metrics.jsonl"  # in the folder of run.json
 UNFINISHED = "unfinished-"  # begins the name of an incomplete checkpoint
@@ -89,6 +90,12 @@ def choose_checkpoint(folder: str, prefer_best: bool = False) -> str | None:
   if prefer_best or has_best:
     return best or newest
   return newest or best
+
+
+def read_best(folder: str) -> dict:
+  """Reads best.json: metric, value, step, and the step last `evaluated`."""
+  path = os.path.join(folder, BEST, BEST_RECORD)
+  return textfiles.read_json(path) if files.exists(path) else {}
 
 
 def check_resumable(folder: str, is_sweep: bool = False) -> None:

@@ -14,11 +14,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from storage import UserError, files, processes, setting, textfiles
+from storage import UserError, files, processes, setting
 from training import checkpoint, checkpoint_files
 from training.checkpoint import initialize
-
-_BEST = "best.json"
 
 
 class Checkpoints:
@@ -175,18 +173,13 @@ def sum_over_replicas(strategy, values: tf.Tensor) -> tf.Tensor:
   return strategy.reduce("SUM", strategy.run(lambda: values), axis=None)
 
 
-def read_best(output_dir: str) -> dict:
-  """Reads best.json: metric, value, step, and the step last `evaluated`."""
-  path = os.path.join(output_dir, checkpoint_files.BEST, _BEST)
-  return textfiles.read_json(path) if files.exists(path) else {}
-
-
 class BestCheckpoint:
   """Saves the best model of a run: a checkpoint without slots, and best.json.
 
   A higher `metric` is better, and NaN is worst. Training ends after `patience`
-  steps without improvement; 0 is no limit. A resumed run reads best.json, but
-  not if `mark`, a fingerprint of the dev set, has changed.
+  steps without improvement; 0 is no limit. A resumed run reads best.json. If
+  `mark`, a fingerprint of the dev set, has changed, the record `is_outdated`:
+  the first model to update it should be the old best one.
   """
 
   def __init__(
@@ -196,12 +189,12 @@ class BestCheckpoint:
     self.patience = patience
     folder = os.path.join(output_dir, checkpoint_files.BEST)
     self._checkpoints = Checkpoints(folder, keep=1)
-    self._record = read_best(output_dir)
+    self._record = checkpoint_files.read_best(output_dir)
     self._mark = mark
-    if self._record.get("dev", mark) != mark:
-      logging.warning(
-        "%s was chosen by other dev examples: replacing it", folder
-      )
+    self.is_outdated = self._record.get("dev", mark) != mark
+    if self.is_outdated:
+      text = "%s was chosen by other dev examples: evaluating it first"
+      logging.warning(text, folder)
       self._record = {}
 
   @property
@@ -226,6 +219,7 @@ class BestCheckpoint:
       self._record = {"metric": self.metric, "value": value, "step": step}
     self._record |= {"evaluated": step, "dev": self._mark}
     if processes.is_chief():
-      path = os.path.join(self._checkpoints.directory, _BEST)
+      folder = self._checkpoints.directory
+      path = os.path.join(folder, checkpoint_files.BEST_RECORD)
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
     logging.info("best %(metric)s: %(value).4f at step %(step)d", self._record)

@@ -23,7 +23,7 @@ from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
 from tasks.squad.records import Window
 from tasks.squad.settings import Settings
-from training import checkpoint_files, loop, report, run_folder
+from training import checkpoint_files, loop, report
 
 
 def null_threshold(settings: Settings) -> float:
@@ -171,7 +171,7 @@ class Squad(Task[Settings]):
     """Computes scores; saves the threshold, unless an earlier model is best."""
     settings, predictions = self.settings, self.answer(model, records)
     scores = self.score(records, predictions)
-    best = run_folder.read_best(settings.output_dir)
+    best = checkpoint_files.read_best(settings.output_dir)
     is_best = not (best and settings.keeps_best)
     is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
     if is_best and processes.is_chief():

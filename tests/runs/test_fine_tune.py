@@ -16,7 +16,7 @@ from runs.session import Run
 from serving.export import ServedModel
 from tests import programs, stages
 from tests.training import toy
-from training import report, run_folder
+from training import checkpoint_files, report, run_folder
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,9 @@ class Toy(Task):
     return {"f1": next(self.results), "loss": 0.0}
 
 
-def _train(args, results, model=None, look=lambda model: None, examples=24):
+def _train(
+  args, results, model=None, look=lambda model: None, examples=24, dev=()
+):
   """Trains 3 * 24 / 8 = 9 steps; returns the model and the evaluated steps."""
   model = model or toy.bag()
   steps, evaluate = [], fine_tune.evaluate
@@ -70,7 +72,7 @@ def _train(args, results, model=None, look=lambda model: None, examples=24):
     return evaluate(task, model, data, step)
 
   given = {"results": iter(results), "look": look, "number": examples}
-  task = Toy(args, {"train": ()}, **given)
+  task = Toy(args, {"train": (), "dev": dev}, **given)
   data = {"train": Source(9), "dev": "records"}
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "evaluate", note)
@@ -83,7 +85,7 @@ def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
   args = _flags(tmp_path)
   model, steps = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
   assert steps == [2, 4, 6, 8, 9]
-  known = run_folder.read_best(str(tmp_path))
+  known = checkpoint_files.read_best(str(tmp_path))
   assert len(known.pop("dev")) == 12
   assert known == {"metric": "f1", "value": 0.7, "step": 4, "evaluated": 9}
   # With --keep_best a run loads the best checkpoint, otherwise the newest.
@@ -95,6 +97,23 @@ def test_the_last_step_is_evaluated_and_the_best_step_is_saved(tmp_path):
   assert start.load(model) == 9
   for name, value in _values(model).items():
     np.testing.assert_array_equal(value, last[name])
+
+
+@pytest.mark.parametrize("changed", [(0.6, 0.5), (0.5, 0.6)])
+def test_another_dev_set_first_evaluates_the_old_best_model(tmp_path, changed):
+  args, looked = _flags(tmp_path), []
+  model, _ = _train(args, [0.1, 0.7, 0.7, 0.2, 0.3])
+  last, look = _values(model), lambda model: looked.append(_values(model))
+  _, steps = _train(args, changed, look=look, dev=("new",))
+  assert steps == [9]
+  # The old best model differs from the last one, which training restored.
+  for i, is_equal in enumerate((False, True)):
+    same = [np.array_equal(looked[i][name], last[name]) for name in last]
+    assert all(same) == is_equal
+  best = checkpoint_files.read_best(str(tmp_path))
+  old, new = changed
+  assert best["step"] == (4 if old > new else 9)
+  assert (best["value"], best["evaluated"]) == (0.6, 9)
 
 
 def test_moving_averages_are_evaluated_and_saved(tmp_path):
@@ -156,7 +175,7 @@ def test_a_resumed_run_knows_its_best_checkpoint_and_its_last_evaluation(
   if is_reported:
     report.add_metrics(str(tmp_path), 6, {"eval_f1": 0.6})
   assert _train(args, [0.6] * 3)[1] == evaluated
-  best = run_folder.read_best(str(tmp_path))
+  best = checkpoint_files.read_best(str(tmp_path))
   assert best.get("step") == (2 if keeps else None)
 
 

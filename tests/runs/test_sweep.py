@@ -115,9 +115,27 @@ def test_the_best_model_outlives_the_folder_of_its_trial(tmp_path, commands):
   model = tmp_path / "best" / "model.ckpt-7.index"
   assert model.read_text().endswith("rate_3e-05_seed_1")
   (tmp_path / "best" / "best.json").unlink()
+  number = len(commands)
   with pytest.raises(UserError, match="rate_3e-05_seed_1 has no checkpoint an"):
-    training_program.run_sweep(_flags(tmp_path))
+    training_program.run_sweep(_flags(tmp_path, num_seeds=4))
   assert model.exists()
+  assert len(commands) == number  # no trial was trained before the message
+
+
+def test_an_ensemble_without_a_trials_checkpoint_is_refused(tmp_path, commands):
+  flags = _flags(tmp_path, ensemble=3)
+  training_program.run_sweep(flags)
+  shutil.rmtree(tmp_path / "rate_1e-05_seed_1")
+  with pytest.raises(UserError, match=r"seed_1 has no .* from .*sweep\.tsv to"):
+    checks.check_training(flags.replace(do_train=False))
+  with pytest.raises(UserError, match="seed_1 has no checkpoint any more: res"):
+    training_program.run_sweep(_flags(tmp_path, ensemble=3, num_seeds=3))
+  checks.check_training(flags.replace(do_train=False, ensemble=2))
+  table = tmp_path / "sweep.tsv"
+  lines = table.read_text().splitlines(keepends=True)
+  table.write_text("".join(x for x in lines if "1e-05_seed_1" not in x))
+  training_program.run_sweep(flags)  # as the message says
+  assert (tmp_path / "rate_1e-05_seed_1/best/best.json").exists()
 
 
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):
@@ -236,8 +254,10 @@ def test_an_ensemble_of_more_models_than_trials_is_refused(tmp_path):
 
 def test_trials_are_ranked_by_the_numeric_value_of_their_score(tmp_path):
   rows = [("a", 9.5), ("b", 10.25), ("c", -11), ("d", 8)]
-  text = "".join(f"{run}\t{value}\n" for run, value in rows)
-  (tmp_path / "sweep.tsv").write_text(f"run\tvalue\n{text}")
+  for name, _ in rows:
+    (tmp_path / name / "best").mkdir(parents=True)
+  text = "".join(f"{run}\t{value}\t7\n" for run, value in rows)
+  (tmp_path / "sweep.tsv").write_text(f"run\tvalue\tstep\n{text}")
   best = model_files.best_trials(str(tmp_path), 2)
   assert best == [str(tmp_path / name) for name in "ba"]
   assert len(model_files.best_trials(str(tmp_path), 4)) == 4  # all

@@ -54,7 +54,7 @@ def test_a_corrupt_run_json_is_reported(tmp_path):
 
 
 def _record(folder):
-  record = run_folder.read_best(str(folder))
+  record = checkpoint_files.read_best(str(folder))
   return record["value"], record["step"], record["evaluated"]
 
 
