@@ -9,9 +9,9 @@ Legend: T tokens, K n_best_size, C candidate spans, M models of an ensemble.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from data.vocab import Tokenizer
 from serving import answers
 from serving.answers import Encoded, TextConfig, Texts
+from storage.processes import Chunk
 from tasks.squad import records
 from tasks.squad.examples import WORD, SquadExample
 from tasks.squad.records import AnswerText, Span, Window
@@ -76,21 +77,20 @@ def decode(
   ensemble's probability of a text is the mean over the models, and the text's
   score is the logarithm of this mean.
 
-  Raises ValueError unless windows are in the order of the examples, and
-  `logits` in the order of the windows.
+  `logits` are in the order of the windows. Raises ValueError if their numbers
+  differ.
   """
   predictions, answer_text = Predictions(), AnswerText(tokenizer)
-  pairs = zip(windows, logits, strict=True)
-  groups = groupby(pairs, lambda pair: pair[0].example_index)
-  by_example = {index: list(group) for index, group in groups}
-  for index, example in enumerate(examples):
-    group = by_example.get(index, ())
+  by_example: list[list] = [[] for _ in examples]
+  for window, values in zip(windows, logits, strict=True):
+    by_example[window.example_index].append((window, values))
+  for example, group in zip(examples, by_example, strict=True):
     parts = [window for window, _ in group]
     # [2, T] for each model, in float64, so that sums equal the original's
-    by_window = (
+    by_window = [
       np.moveaxis(np.atleast_3d(np.asarray(values, np.float64)), 2, 0)
       for _, values in group
-    )
+    ]
     ranked = [  # by model
       _n_best(parts, values, example.doc_tokens, answer_text, config)
       for values in list(zip(*by_window, strict=True)) or [()]
@@ -116,10 +116,11 @@ class _Entry(NamedTuple):
 def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
   """Finds the n best distinct texts; for SQuAD 2.0, "" is always an entry."""
   entries: list[_Entry] = []
-  # "No answer" is the span of [CLS] alone, in the window with the least score.
-  nulls = (_Entry("", float(start[0]), float(end[0])) for start, end in logits)
-  no_window = _Entry("", 0.0, 0.0)
-  null = min(nulls, key=lambda entry: entry.score, default=no_window)
+  null = _Entry("", 0.0, 0.0)
+  if logits:
+    # "No answer" is the span of [CLS] alone, in the window with the least score
+    start, end = logits[np.argmin([start[0] + end[0] for start, end in logits])]
+    null = _Entry("", float(start[0]), float(end[0]))
   seen = set()
   for number, first, last in _candidates(windows, logits, null, config):
     if len(entries) == config.n_best_size:
@@ -139,17 +140,16 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
   return entries
 
 
-def _candidates(
-  windows, logits, null, config
-) -> Iterator[tuple[int, int, int]]:
-  """Yields window, start and end of spans, the best first.
+def _candidates(windows, logits, null, config) -> list[tuple[int, int, int]]:
+  """Lists window, start and end of spans, the best first.
 
   Spans of equal score come in the order of the windows. Start and end are
   positions in the window. Both are tokens of the paragraph, and among the
   window's K best. No other window gives the start token more context. SQuAD 2.0
   adds the empty answer (0 to 0), after spans of equal score.
   """
-  columns: list[tuple] = []
+  spans: list[tuple[int, int, int]] = []
+  scores: list[float] = []
   for number, window in enumerate(windows):
     start, end = logits[number]
     offset = window.context_offset
@@ -163,14 +163,13 @@ def _candidates(
     allowed = (distance >= 0) & (distance < config.max_answer_length)
     i, j = allowed.nonzero()
     starts, ends = starts[i], ends[j]
-    scores = start[starts] + end[ends]
-    columns.append((np.full(len(starts), number), starts, ends, scores))
+    spans += zip(repeat(number), starts.tolist(), ends.tolist())
+    scores += (start[starts] + end[ends]).tolist()
   if config.version_2_with_negative:
-    columns.append(([0], [0], [0], [null.score]))
-  if columns:
-    *spans, scores = map(np.concatenate, zip(*columns, strict=True))
-    order = np.argsort(-scores, kind="stable")
-    yield from zip(*(column[order].tolist() for column in spans), strict=True)
+    spans.append((0, 0, 0))
+    scores.append(null.score)
+  order = np.argsort(np.negative(scores), kind="stable")
+  return [spans[i] for i in order]
 
 
 def _combine(ranked, config) -> list[_Entry]:
@@ -208,8 +207,9 @@ def _add_prediction(predictions, qas_id, entries, config) -> None:
 
 def _with_probabilities(entries: list[_Entry]) -> list[dict[str, Any]]:
   """Entries of nbest_predictions.json, with a softmax over their scores."""
-  best = max((entry.score for entry in entries), default=0.0)
-  weights = [math.exp(entry.score - best) for entry in entries]
+  scores = [entry.score for entry in entries]
+  best = max(scores, default=0.0)
+  weights = [math.exp(score - best) for score in scores]
   total = sum(weights)
   return [
     {
@@ -252,7 +252,7 @@ class Answers(answers.Answers):
   def encode(self, texts: Texts) -> Encoded:
     words = list(WORD.finditer(texts["context"]))
     example = SquadExample("", texts["question"], [word[0] for word in words])
-    windows = list(self._window_maker.windows(0, example))
+    windows = self._window_maker(Chunk(0, [example], "questions"))
     rows = []
     for window in windows:
       row = answers.row(window.ids, window.segments)

@@ -96,13 +96,13 @@ def _warn(examples, is_training, several, total):
     text = "left out of training: %d of %s, because the paragraph's words do "
     text += "not contain the answer"
     logging.warning(text, skipped, number_of(total, "question"))
-  ids = Counter(example.qas_id for example in examples)
-  if len(ids) < len(examples) and not is_training:
-    [(repeated, _)] = ids.most_common(1)
+  ids = [example.qas_id for example in examples]
+  if (repeated := len(ids) - len({*ids})) and not is_training:
+    [(name, _)] = Counter(ids).most_common(1)
     logging.warning(
       "%d repeated question ids, such as %s; predictions have only the last "
       "answer to an id, so scores are wrong: give each question its own id",
-      *(len(examples) - len(ids), repeated),
+      *(repeated, name),
     )
 
 
@@ -113,14 +113,10 @@ def training_order(examples: Sequence[SquadExample]) -> list[SquadExample]:
   return shuffled
 
 
-class _Paragraph:
-  """Words of a paragraph and their positions in the text."""
-
-  def __init__(self, context: str):
-    matches = list(WORD.finditer(context))
-    self.words = [match.group() for match in matches]
-    self._starts = [match.start() for match in matches]
-    self._length = len(context)
+class _Paragraph(NamedTuple):
+  words: list[str]
+  starts: list[int]  # positions of the words in the text
+  length: int  # of the text
 
   def locate(self, answer: object, source: str) -> Answer | None:
     """Finds an answer's words; None, with a warning, if they are missing."""
@@ -128,17 +124,17 @@ class _Paragraph:
     expected = " ".join(text.split())
     first = _get(answer, "answer_start", source, int)
     last = first + len(text) - 1
-    if expected and not 0 <= first <= last < self._length:
+    if expected and not 0 <= first <= last < self.length:
       raise UserError(
         f"{source}: an answer of {len(text)} characters with answer_start "
-        f"{first} is not within the context of {self._length} characters; "
+        f"{first} is not within the context of {self.length} characters; "
         "count from 0, and characters, not bytes"
       )
     # The start is -1 if the answer begins in whitespace before the first word.
     # The slice from -1 is empty, unless the paragraph has a single word. All
     # this is as in the original.
-    start = bisect.bisect_right(self._starts, first) - 1
-    end = bisect.bisect_right(self._starts, last) - 1
+    start = bisect.bisect_right(self.starts, first) - 1
+    end = bisect.bisect_right(self.starts, last) - 1
     words = " ".join(self.words[start : end + 1])
     if not expected or expected not in words:
       text = "%s: Could not find answer: '%s' vs. '%s'"
@@ -161,7 +157,10 @@ def _questions(paths: Sequence[str]) -> Iterator[tuple[str, _Paragraph, dict]]:
       source = f"{path}, article {i}"
       for j, item in enumerate(_get(article, "paragraphs", source, list)):
         within = f"{source}, paragraph {j}"
-        paragraph = _Paragraph(_get(item, "context", within, str))
+        context = _get(item, "context", within, str)
+        matches = [*WORD.finditer(context)]
+        words, starts = [m[0] for m in matches], [m.start() for m in matches]
+        paragraph = _Paragraph(words, starts, len(context))
         for question in _get(item, "qas", within, list):
           if isinstance(question, dict) and "guid" in question:  # KLUE-MRC
             question.setdefault("id", question["guid"])

@@ -14,7 +14,7 @@ import numpy as np
 
 from data import features
 from data.vocab import Tokenizer
-from storage import Progress, UserError
+from storage import Progress
 from storage.processes import Chunk, chunks, ordered_map
 from storage.tfrecord import Schema
 from tasks.squad.examples import Answer, SquadExample
@@ -31,14 +31,6 @@ class WindowConfig:
   max_seq_length: int = 384
   max_query_length: int = 64
   doc_stride: int = 128  # capped, so that no token falls between two windows
-
-  def __post_init__(self):
-    if self.max_seq_length <= self.max_query_length + 3:
-      raise UserError(
-        f"--max_seq_length={self.max_seq_length} must be greater than "
-        f"--max_query_length={self.max_query_length} + 3 ([CLS] and two "
-        "[SEP]): raise the first or lower the second"
-      )
 
 
 class Window(NamedTuple):
@@ -113,20 +105,32 @@ class WindowMaker:
     self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
     self._config = config
-    self._last: tuple[list, _Document] | None = None  # of the last paragraph
 
   def __call__(self, chunk: Chunk) -> list[Window]:
-    return [
-      window
-      for index, example in enumerate(chunk.items, chunk.first)
-      for window in self.windows(index, example)
-    ]
+    windows: list[Window] = []
+    words = None
+    for index, example in enumerate(chunk.items, chunk.first):
+      if example.doc_tokens is not words:  # else the last question's paragraph
+        words = example.doc_tokens
+        document = self._tokenize(words)
+      windows += self._windows(index, example, document)
+    return windows
 
-  def windows(self, index: int, example: SquadExample) -> Iterator[Window]:
+  def _tokenize(self, words: list[str]) -> _Document:
+    pieces = [self._ids(word) for word in words]
+    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+    return _Document(
+      ids=[token for piece in pieces for token in piece],
+      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+      word_starts=[0, *lengths.cumsum().tolist()],
+    )
+
+  def _windows(
+    self, index: int, example: SquadExample, document: _Document
+  ) -> Iterator[Window]:
     """Yields the windows of an example, whose number is `index`."""
     config = self._config
     question = self._ids(example.question)[: config.max_query_length]
-    document = self._tokenize(example.doc_tokens)
     answer = example.answer and self._token_span(document, example.answer)
     offset = len(question) + 2
     length, size = len(document.ids), config.max_seq_length - offset - 1
@@ -140,7 +144,8 @@ class WindowMaker:
       start = end = 0
       # Without the complete answer, a window points to [CLS].
       if answer and part.start <= answer[0] and answer[1] < part.stop:
-        start, end = (token - part.start + offset for token in answer)
+        first = part.start - offset  # token of the paragraph
+        start, end = answer[0] - first, answer[1] - first
       yield Window(
         example_index=index,
         ids=ids,
@@ -151,20 +156,6 @@ class WindowMaker:
         end=end,
         is_impossible=example.answer is None,
       )
-
-  def _tokenize(self, words: list[str]) -> _Document:
-    last = self._last  # another thread may replace it now
-    if last and last[0] is words:
-      return last[1]
-    pieces = [self._ids(word) for word in words]
-    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-    document = _Document(
-      ids=[token for piece in pieces for token in piece],
-      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
-      word_starts=[0, *lengths.cumsum().tolist()],
-    )
-    self._last = words, document
-    return document
 
   def _token_span(self, document: _Document, answer: Answer):
     """Indices of the first and last token of an answer.
@@ -234,7 +225,8 @@ class AnswerText:
     tokens = self._tokenizer.join(pieces)
     words = words[first : last + 1]
     text = " ".join(words)
-    split = " ".join(part for word in words for part in self._split(word))
+    parts = [part for word in words for part in self._split(word)]
+    split = " ".join(parts)
     offsets = [i for i, char in enumerate(text) if char != " "]
     at = split.find(tokens) if tokens else -1
     if at < 0 or len(offsets) != len(split) - split.count(" "):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from cli.settings import common, device, flag, original
 from runs.task_settings import FineTuning
+from storage import UserError
 from tasks.squad import metrics
 from tasks.squad.answers import DecodingConfig
 from tasks.squad.records import WindowConfig
@@ -72,8 +73,14 @@ class Settings(FineTuning):
 
   def windows(self) -> WindowConfig:
     """Makes the WindowConfig; ValueError for contradicting lengths."""
-    lengths = self.max_seq_length, self.max_query_length, self.doc_stride
-    return WindowConfig(*lengths)
+    length, of_query = self.max_seq_length, self.max_query_length
+    if length <= of_query + 3:
+      raise UserError(
+        f"--max_seq_length={length} must be greater than --max_query_length="
+        f"{of_query} + 3 ([CLS] and two [SEP]): raise the first or lower the "
+        "second"
+      )
+    return WindowConfig(length, of_query, self.doc_stride)
 
   def decoding(self, threshold: float) -> DecodingConfig:
     limits = self.n_best_size, self.max_answer_length

@@ -21,7 +21,6 @@ from tasks.squad import answers, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, Predictions, position
 from tasks.squad.examples import WORD
-from tasks.squad.records import Window
 from tasks.squad.settings import Settings
 from training import checkpoint_files, loop, report
 
@@ -83,19 +82,14 @@ class Squad(Task[Settings]):
     metrics.warn_of_words(file, questions, f1_unit)
     questions = questions[: settings.max_examples]
     config = settings.windows()
-    windows: list[Window] = []
-
-    def written_windows():
-      """Yields windows for the file; adds windows of a dev set to `windows`."""
-      options = tokenizer, config, settings.num_workers
-      for window in records.make_windows(questions, *options):
-        if not is_training:
-          windows.append(window)
-        yield window
-
+    made = records.make_windows(
+      questions, tokenizer, config, settings.num_workers
+    )
+    # A training streams the windows to the file, and needs only the records.
+    windows = [] if is_training else [*made]
     path = self.records_file(split)
     schema = features.squad(config.max_seq_length, is_training)
-    rows = records.rows(written_windows(), schema, tokenizer.pad)
+    rows = records.rows(made if is_training else windows, schema, tokenizer.pad)
     tfrecord.save(path, schema, rows)
     multiple = length_multiple(settings, config.max_seq_length, split)
     multiple *= settings.dynamic_padding

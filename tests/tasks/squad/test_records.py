@@ -97,7 +97,7 @@ def test_a_paragraph_is_tokenized_once_for_consecutive_questions():
   paragraphs = [words, words, words, others, words, same]
   asked = [SquadExample("", f"what {i}", p) for i, p in enumerate(paragraphs)]
   [*windows] = maker(Chunk(0, asked, "questions"))
-  assert split[0] == "what 0"
+  assert split.count("what 0") == 1
   assert split.count("red") == 3  # for words, for words after others, for same
   assert split.count("old") == 1
   for window, one in zip(windows, asked, strict=True):
