@@ -150,7 +150,7 @@ class Numbers(flags.ArgumentParser):
   def parse(self, argument):
     if not isinstance(argument, str):
       return argument
-    numbers = tuple(self._kind(part) for part in argument.split(","))
+    numbers = tuple(map(self._kind, argument.split(",")))
     if min(numbers) < self._minimum:
       raise ValueError(f"{min(numbers):g} is less than {self._minimum:g}")
     return numbers if len(numbers) > 1 else numbers[0]
@@ -193,53 +193,18 @@ def from_flags(
     if value == "" and known.required:
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
     is_list = isinstance(value, list | tuple)
-    parts = tuple(value) if is_list else (value,)
-    if not known.text:
-      parts = tuple(map(_expand_home, parts))
+    parts = [*value] if is_list else [value]
+    for i, part in enumerate(parts):
+      if isinstance(part, str) and not known.text:
+        home = os.path.expanduser("~")
+        parts[i] = home.join(re.split("(?<![^,])~(?=/)", part))
     if known.swept and is_list:
-      several[name] = parts
+      several[name] = tuple(parts)
     is_tuple = known.kind is tuple and value is not None
-    values[name] = parts if is_tuple else parts[0]
+    values[name] = tuple(parts) if is_tuple else parts[0]
   return kind(
     given=frozenset(given), command=tuple(command), several=several, **values
   )
-
-
-def _expand_home(value):
-  if not isinstance(value, str):
-    return value
-  return re.sub("(?<![^,])~(?=/)", lambda _: os.path.expanduser("~"), value)
-
-
-# --- command.flags: the flagfile in --output_dir that repeats the run --------
-
-COMMAND_FILE = "command.flags"
-# Flags that the user gives anew, because another run needs other folders.
-_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
-
-
-def repeating(settings: Settings, seed: int) -> str:
-  """Content of the flagfile that repeats this command with `seed`.
-
-  Includes default values, so that a change of defaults has no effect.
-  """
-  program = f"python {settings.program}.py"
-  lines = [
-    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
-    f"# repeats this run; relative paths begin in {os.getcwd()!r}",
-  ]
-  defaults = ["# Defaults:"]
-  # Settings made without a command line, as in tests, have no flags.
-  for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
-    parsed = flags.FLAGS[name]
-    is_given = name in settings.given
-    if name == "seed":
-      lines.append(f"--seed={seed}")
-    elif name in _OF_FOLDERS:
-      lines += [f"# {line_of(parsed)}"] * is_given
-    elif parsed.value is not None:
-      (lines if is_given else defaults).append(line_of(parsed))
-  return "\n".join([*lines, *defaults, ""])
 
 
 def line_of(parsed: flags.Flag) -> str:

@@ -22,13 +22,13 @@ def check_training(settings: Training) -> None:
         "--early_stopping_patience counts evaluations: give --eval_steps, the "
         "number of steps between them"
       )
-    size, trials = settings.ensemble, settings.named_trials()
+    size = settings.ensemble
     if size > 1 and not settings.do_train:
       model_files.best_trials(settings.output_dir, size)
-    elif len(trials) < size:
+    elif size > 1 and (number := len(settings.named_trials())) < size:
       raise UserError(
         f"--ensemble={size} takes the best of a sweep, but this command trains "
-        f"{len(trials)}: give more values of --learning_rate, or --num_seeds"
+        f"{number}: give more values of --learning_rate, or --num_seeds"
       )
   check_export(settings, settings.dtype)
   check_devices(settings)
@@ -171,7 +171,8 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
       "--init_checkpoint: train first, or name one"
     )
   if settings.vocab_file:
-    model_files.check_vocabulary(settings, own)
+    if own:
+      model_files.check_vocabulary(settings, own)
     tokenization.warn_of_case(settings.tokenizer)
   if isinstance(settings, Packing) and settings.pack_examples:
     conflict = packing_conflict(settings, network)

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from absl import flags as absl_flags
 from absl import logging
 
-from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
+from cli.settings import Flag, S, flags_of, line_of
 from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions, without_shape
 from runs import trained_model
@@ -19,6 +20,9 @@ from storage import UserError, files, processes
 from training import checkpoint_files
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
+COMMAND_FILE = "command.flags"
+# Flags that the user gives anew, because another run needs other folders.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -141,13 +145,11 @@ def check_sizes(
   raise UserError(f"{message}: {remedy}")
 
 
-def check_vocabulary(settings: Tokens, start: str | None) -> None:
+def check_vocabulary(settings: Tokens, start: str) -> None:
   """Raises ValueError if --vocab_file does not fit the model in `start`.
 
   The fingerprint in run.json decides, or else the model's own vocabulary.
   """
-  if not start:
-    return
   path, tokenizer = settings.needed("vocab_file"), settings.tokenizer
   entry = checkpoint_files.run_of(start)
   trained_model.check_fingerprint(entry, tokenizer, start)
@@ -220,10 +222,30 @@ def _checked(flag: Flag, value):
 
 
 def save_command(settings: Training, seed: int) -> None:
-  """The chief worker writes command.flags, which repeats this command."""
-  if processes.is_chief():
-    path = os.path.join(settings.output_dir, COMMAND_FILE)
-    files.write_text(path, repeating(settings, seed))
+  """The chief worker writes the flagfile that repeats this command with `seed`.
+
+  Includes default values, so that a change of defaults has no effect.
+  """
+  if not processes.is_chief():
+    return
+  program = f"python {settings.program}.py"
+  lines = [
+    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
+    f"# repeats this run; relative paths begin in {os.getcwd()!r}",
+  ]
+  defaults = ["# Defaults:"]
+  # Settings made without a command line, as in tests, have no flags.
+  for name in sorted({*flags_of(type(settings))} & {*absl_flags.FLAGS}):
+    parsed = absl_flags.FLAGS[name]
+    is_given = name in settings.given
+    if name == "seed":
+      lines.append(f"--seed={seed}")
+    elif name in _OF_FOLDERS:
+      lines += [f"# {line_of(parsed)}"] * is_given
+    elif parsed.value is not None:
+      (lines if is_given else defaults).append(line_of(parsed))
+  path = os.path.join(settings.output_dir, COMMAND_FILE)
+  files.write_text(path, "\n".join([*lines, *defaults, ""]))
 
 
 def warn_if_changed(

@@ -178,10 +178,11 @@ class Run(Generic[T_co]):
   def _train_step(self, model, objective, steps, compiled):
     settings = self.settings
     trained = {v.path: v.value for v in model.trainable_variables}
+    numbers = [value.shape.num_elements() for value in trained.values()]
     logging.info(
       "%s parameters, %s of them trained",
       f"{model.count_params():,}",
-      f"{sum(v.shape.num_elements() for v in trained.values()):,}",
+      f"{sum(numbers):,}",
     )
     make = optimization.OPTIMIZERS[settings.optimizer]
     decay = settings.layerwise_learning_rate_decay
@@ -275,7 +276,8 @@ def restore(
     if isinstance(settings, Training):
       checkpoint_files.check_listed(folder)
     start = settings.init_checkpoint
-  model_files.check_vocabulary(settings, start)
+  if start:
+    model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
   result = build(settings)
@@ -308,8 +310,9 @@ def write_page(
   facts |= {name: f"{count:,}" for name, count in (counts or {}).items()}
   flags = {name: settings[name] for name in sorted(settings.given)}
   curves = report.read_metrics(folder)
-  evaluated = (x for x in reversed(curves) if any("eval_" in k for k in x))
-  scores = {k: v for k, v in next(evaluated, {}).items() if "eval_" in k}
+  scores: dict[str, float] = {}
+  for row in curves:  # the last evaluation counts
+    scores = {k: v for k, v in row.items() if "eval_" in k} or scores
   path = run_page.write(folder, facts, flags, curves, scores, judged)
   logging.info("wrote %s: open it in a browser", path)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import attrgetter
 from typing import ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
@@ -13,6 +14,7 @@ from serving.formats import FORMATS
 
 DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
+_PURPOSES = [f"{row.name}: {row.purpose}" for row in FORMATS.values()]
 _tpu = partial(device, None, training=False)  # a flag to find the TPU
 
 
@@ -115,8 +117,8 @@ class Export(Settings):
   )
   export_format: tuple[str, ...] = flag(
     ("savedmodel",),
-    "; ".join(f"{row.name}: {row.purpose}" for row in FORMATS.values())
-    + ". Several go into one folder, as in savedmodel,tflite.",
+    f"{'; '.join(_PURPOSES)}. Several go into one folder, as in "
+    "savedmodel,tflite.",
     training=False,
   )
 
@@ -219,7 +221,7 @@ class Training(Network, Tokens, Devices, Export):
   def stages(self) -> list[str]:
     """Names of flags that start stages, such as do_train, in order."""
     known = [flag for flag in flags_of(type(self)).values() if flag.stage]
-    return [flag.name for flag in sorted(known, key=lambda flag: flag.stage)]
+    return [flag.name for flag in sorted(known, key=attrgetter("stage"))]
 
   @property
   def max_examples(self) -> int | None:

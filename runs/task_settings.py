@@ -112,7 +112,7 @@ class FineTuning(Vocabulary, Training):
   @property
   def evaluates(self) -> bool:
     """True if the final model is evaluated; run_squad.py has no --do_eval."""
-    return bool(self.to_dict().get("do_eval"))
+    return getattr(self, "do_eval", False)
 
   @property
   def reads_dev(self) -> bool:

@@ -38,8 +38,9 @@ def run(
   """
 
   def start(settings):
-    if not any(settings[name] for name in settings.stages):
-      *others, last = (f"--{name}" for name in settings.stages)
+    stages = {name: settings[name] for name in settings.stages}
+    if not any(stages.values()):
+      *others, last = [f"--{name}" for name in stages]
       names = ", ".join(others)
       raise UserError(f"At least one of {names} and {last} must be True.")
     check(settings)  # before a dry run changes the folders

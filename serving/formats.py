@@ -48,7 +48,7 @@ _ROWS = (
 FORMATS = {row.name: row for row in _ROWS}
 _BY_ENGINE = {engine: row for row in _ROWS for engine in row.files}
 ENGINES = ("auto", *_BY_ENGINE)
-FILES = frozenset(row.files[engine] for engine, row in _BY_ENGINE.items())
+FILES = {file for row in _ROWS for file in row.files.values()}
 # An NVIDIA GPU has a device, or in WSL 2 the library of its driver.
 _GPU_FILES = "/dev/nvidia[0-9]*", "/usr/lib/wsl/lib/libcuda.so*"
 

@@ -115,8 +115,8 @@ def check_flags(settings: Settings) -> None:
     text = f"--stop_at_step={stop} is beyond --num_train_steps={num_steps}"
     raise UserError(text)
   settings.masks()
-  weights, number = settings.sampling_weights, len(settings.patterns)
-  if weights and len(weights) != number:
+  weights = settings.sampling_weights
+  if weights and len(weights) != (number := len(settings.patterns)):
     raise UserError(
       f"--sampling_weights={','.join(map(str, weights))}: give a number for "
       f"each of the {number} patterns of --input_file"
