@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,15 +52,16 @@ class Evaluation(dict[str, float]):
 def write_table(path: str, judged: Sequence[Judged]) -> None:
   """Writes a TSV file: id, texts, label, prediction, probability, is_right."""
   inputs = list(judged[0].texts) if judged else []
-  lines = [["id", *inputs, "label", "prediction", "probability", "is_right"]]
+  header = ["id", *inputs, "label", "prediction", "probability", "is_right"]
+  lines = ["\t".join(header)]
   for number, one in enumerate(judged):
     cells = [f"{number}"]
     for value in (*map(one.texts.get, inputs), one.label, one.prediction):
       parts = [value or ""] if isinstance(value, str | None) else value
       cells.append(" ".join(" ".join(map(str, parts)).split()))
     is_right = "" if one.is_right is None else f"{one.is_right:d}"
-    lines.append([*cells, f"{one.probability:.4f}", is_right])
-  files.write_text(path, "".join("\t".join(line) + "\n" for line in lines))
+    lines.append("\t".join([*cells, f"{one.probability:.4f}", is_right]))
+  files.write_text(path, "\n".join(lines) + "\n")
 
 
 def write(
@@ -78,9 +78,6 @@ def write(
   lines of metrics.jsonl, `scores` the evaluation of the final model.
   """
 
-  def finite(values):  # JSON lacks NaN and infinity
-    return {k: float(v) for k, v in values.items() if np.isfinite(v)}
-
   def badness(one):  # confident errors or large differences come first
     if one.is_right is None:
       return abs(float(one.label) - float(one.prediction))
@@ -88,16 +85,20 @@ def write(
 
   wrong = [one for one in judged if not one.is_right]
   shown = sorted(wrong, key=badness, reverse=True)[:_MAX_SHOWN]
+  *curves, scores = [  # JSON lacks NaN and infinity
+    {name: float(v) for name, v in values.items() if np.isfinite(v)}
+    for values in (*curves, scores)
+  ]
   data = {
     "facts": dict(facts),
     "flags": {
       name: ",".join(map(str, v)) if isinstance(v, tuple) else str(v)
       for name, v in flags.items()
     },
-    "curves": [*map(finite, curves)],
-    "scores": finite(scores),
+    "curves": curves,
+    "scores": scores,
     "examples": len(judged),
-    "wrong": sum(one.is_right is False for one in judged),
+    "wrong": [one.is_right for one in judged].count(False),
     "confusion": _confusion(judged),
     "calibration": calibration(judged),
     "errors": [
@@ -112,23 +113,24 @@ def write(
 
 def fill(name: str, data: Mapping) -> str:
   """HTML of a page: frame.html with NAME.html, NAME.js and data as JSON."""
-
-  def read(*paths):
-    return "".join(path.read_text(encoding="utf-8") for path in paths)
-
   parts = {
-    "style": read(STYLE, _PAGES / "page.css"),
-    "main": read(_PAGES / f"{name}.html"),
-    # "<" could end the script or begin a comment.
-    "data": json.dumps(data, ensure_ascii=False).replace("<", r"\u003c"),
-    "script": read(SCRIPT, _PAGES / "frame.js", _PAGES / f"{name}.js"),
+    "style": (STYLE, _PAGES / "page.css"),
+    "main": (_PAGES / f"{name}.html",),
+    "script": (SCRIPT, _PAGES / "frame.js", _PAGES / f"{name}.js"),
   }
-  frame = read(_PAGES / "frame.html")
-  return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], frame)
+  page = (_PAGES / "frame.html").read_text(encoding="utf-8")
+  for part, paths in parts.items():
+    texts = [path.read_text(encoding="utf-8") for path in paths]
+    page = page.replace("{{" + part + "}}", "".join(texts))
+  # "<" could end the script or begin a comment.
+  text = json.dumps(data, ensure_ascii=False).replace("<", r"\u003c")
+  return page.replace("{{data}}", text)
 
 
 def _confusion(judged):
-  pairs = Counter(pair for one in judged for pair in one.pairs)
+  pairs = Counter()
+  for one in judged:
+    pairs.update(one.pairs)
   labels = sorted({label for pair in pairs for label in pair})
   if not 1 < len(labels) <= _MAX_LABELS:
     return None
@@ -170,10 +172,10 @@ def calibration(judged: Sequence[Judged]) -> dict[str, Any] | None:
 
 def _bins(probs, right):
   numbers = np.minimum((probs * _BINS).astype(int), _BINS - 1)
-  bins = [
-    (float(probs[own].mean()), float(right[own].mean()), int(own.sum()))
-    for own in (numbers == number for number in range(_BINS))
-    if own.any()
-  ]
+  bins = []
+  for number in np.unique(numbers):
+    own = numbers == number
+    row = float(probs[own].mean()), float(right[own].mean()), int(own.sum())
+    bins.append(row)
   distances = [abs(p - accuracy) * n for p, accuracy, n in bins]
   return bins, sum(distances) / len(probs)
