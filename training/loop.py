@@ -136,7 +136,7 @@ class Training:
         interrupted, seconds_per_step = _synchronize(*state)
       if (self._ended or interrupted) and not plan.saves_at(step):
         self._save(step, report)
-    report.end()
+    report.log()
     if interrupted:
       logging.info("interrupted: the same command resumes from step %d", step)
       processes.end_interrupted()

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import time
-from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,12 +38,12 @@ class Report:
   def begin(self, step: int, last: int) -> None:
     self._step, self._last = step, last
     if processes.is_chief():  # removes lines of later steps and truncated lines
-      lines = [x for x in read_metrics(self.directory) if x["step"] <= step]
-      text = "".join(json.dumps(line) + "\n" for line in lines)
+      rows = read_metrics(self.directory)
+      lines = [json.dumps(row) + "\n" for row in rows if row["step"] <= step]
       path = os.path.join(self.directory, checkpoint_files.METRICS)
-      files.write_text(path, text)
+      files.write_text(path, "".join(lines))
     # Sums of values and weights since the last line, by metric.
-    self._sums: defaultdict = defaultdict(lambda: np.zeros(2))
+    self._sums: dict[str, np.ndarray] = {}
     self._steps_timed = 0
     self._seconds = 0.0
     self._is_compiled = False
@@ -72,13 +71,14 @@ class Report:
     self._step = step
     self._sums.pop("learning_rate", None)  # reports the last rate, not a mean
     for name, pair in sums.items():
-      self._sums[name] += pair
+      self._sums[name] = self._sums.get(name, np.zeros(2)) + pair
     speed = {f"{self.unit}_per_second": rate * self.examples_per_step}
     summarize(self.directory, steps.means(sums) | speed, step)
     if now >= self._next:
       self.log()
 
   def log(self) -> None:
+    """Logs a line about the steps since the last line, if there were any."""
     if not self._sums:
       return
     means = steps.means(self._sums)
@@ -93,12 +93,9 @@ class Report:
       parts.append(f"{left} left" if self._step < self._last else "done")
     logging.info("%s", ", ".join(parts))
     add_metrics(self.directory, self._step, means)
+    _writer(self.directory).flush()
     self._sums.clear()
     self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
-
-  def end(self) -> None:
-    self.log()
-    _writer(self.directory).flush()
 
 
 def write_evaluation(
@@ -111,18 +108,18 @@ def write_evaluation(
   prefix = os.path.join(folder, "eval")
   # Lines `name = value` with float32 digits, as the original writes them.
   values = {name: np.float32(value) for name, value in results.items()}
-  lines = sorted((values | {"global_step": step}).items())
-  for name, value in lines:
+  text = ""
+  for name, value in sorted((values | {"global_step": step}).items()):
     logging.info("  %s = %s", name, value)
+    text += f"{name} = {value!s}\n"
   if processes.is_chief():
-    text = "".join(f"{name} = {value!s}\n" for name, value in lines)
     files.write_text(f"{prefix}_results{suffix}.txt", text)
   summarize(prefix + suffix, results, step)
   _writer(prefix + suffix).flush()
   # In classification, `loss` is a mean over batches, and `eval_loss` over
   # examples. The curve shows `eval_loss`, which comes last.
-  names = sorted(results, key=lambda name: name.startswith("eval_"))
-  named = {f"eval_{k.removeprefix('eval_')}": results[k] for k in names}
+  own = {k: v for k, v in results.items() if k.startswith("eval_")}
+  named = {f"eval_{k}": v for k, v in results.items() if k not in own} | own
   add_metrics(folder, step, {k + suffix: v for k, v in named.items()})
 
 

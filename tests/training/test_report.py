@@ -73,7 +73,7 @@ def test_skipped_steps_do_not_count_in_the_reported_loss(tmp_path, log):
   made.add_steps(2, 1, {"loss": (0, 0), "skipped_steps": (1, 1)})
   made.add_steps(4, 2, {"loss": (2, 1), "skipped_steps": (1, 2)})
   made.add_steps(6, 2, {"loss": (10, 2), "skipped_steps": (0, 2)})
-  made.end()
+  made.log()
   first, last = report.read_metrics(str(tmp_path))
   assert first == {"step": 1, "skipped_steps": 1.0}
   assert (last["loss"], last["skipped_steps"]) == ((2 + 10) / (1 + 2), 2 / 5)
@@ -87,7 +87,7 @@ def test_speed_excludes_compilation_and_evaluation(tmp_path, log, monkeypatch):
   made.add_steps(2, 1, {"loss": (3, 1)})
   made.restart_clock()  # at 54 seconds
   made.add_steps(6, 4, {"loss": (8, 4)})
-  made.end()
+  made.log()
   # Since the first step: 5 steps of 8 examples in 2 and 3 seconds.
   assert "step 6 of 8, loss 2.6667, 8.0 examples/s, 0:00:02 left" in log.text
   speeds = [
