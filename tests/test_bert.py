@@ -175,6 +175,7 @@ def test_errors_name_the_mistake_and_the_remedy(folder, tmp_path):
     ("texts is 'a film': give a list of texts", "a film"),
     (r"pairs\[0\] is 7: give a text", ["a"], [7]),
     ("2 texts, but 1 pairs", ["a", "film"], ["is"]),
+    ("2 texts, but 0 pairs", ["a", "film"], []),
   ):
     with pytest.raises(UserError, match=message):
       encode(*texts)

@@ -50,6 +50,7 @@ run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
 create_pretraining_data | output_file=out,./out | repeats a name
+create_pretraining_data | input_file=/dev/null deduplicate | there is no text in
 create_pretraining_data | input_file=/dev/null deduplicate num_workers=2 | --deduplicate reads /dev/null twice: make it a file
 run_classifier | do_train output_dir=vocab.txt | --output_dir=vocab.txt is a file, no folder
 run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or test
@@ -80,6 +81,7 @@ run_classifier | do_export export_dir=new export_format= | --export_format=: giv
 run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of another training or sweep: remove it
 run_classifier | do_train output_dir=swept | swept/best is of another training or sweep: remove it
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
+run_classifier | do_train teacher=tuned multi_label | --multi_label=True, but --teacher=tuned was trained with --multi_label=False
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
@@ -143,6 +145,7 @@ fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: na
 fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
 build_vocab | input_file=gone | no file matches gone
 build_vocab | input_file=blank | no words in blank
+build_vocab | input_file=text,blank sampling_exponent=0.5 | no words in blank
 build_vocab | output_file=text | text is an input, too
 build_vocab | output_file=ner | ner exists already
 build_vocab | preset=base | bert_config.json exists already

@@ -210,6 +210,7 @@ def _opened(monkeypatch):
 
 
 URL = "http://host:8501/v1/models/m"
+SAFE = URL.replace("http", "https")
 _FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
 _QUICK = {"files": "f", "timeout": 0.5}
 OPENED = [
@@ -218,7 +219,7 @@ OPENED = [
   (["/m", "litert"], {}, [("folder", "/m", "litert")]),
   (["/m"], _FALSE, [("folder", "/m", "auto", _FALSE)]),  # but not left out
   ([URL], {"files": "f"}, [("files", "f"), ("url", URL, "answers", 30.0)]),
-  ([URL], _QUICK, [("files", "f"), ("url", URL, "answers", 0.5)]),
+  ([SAFE], _QUICK, [("files", "f"), ("url", SAFE, "answers", 0.5)]),
 ]
 
 
@@ -282,6 +283,8 @@ def test_a_vector_is_by_default_the_mean_of_the_last_layer(tmp_path, restored):
   flags = entry["flags"]
   assert (flags["layers"], flags["pooling"]) == ("-1", "mean")
   assert (flags["max_seq_length"], flags["do_lower_case"]) == (7, True)
+  *_, changes = restored(folder, init_checkpoint="y")
+  assert changes == {"init_checkpoint": "y"}
 
 
 def test_the_last_entry_of_run_json_decides_how_to_restore(tmp_path, restored):

@@ -127,9 +127,11 @@ def test_scores_of_a_suffix_dev_file_equal_the_scores_of_the_bio_file(
   file = _write(tmp_path / "dev.txt", pairs)
   assert "PER_I" in file.read_text()
   flags = {**given, "dev_file": file, "output_dir": output, "do_eval": True}
+  flags |= {"test_file": file, "do_predict": True}
   programs.run("run_ner", **flags, tag_scheme="BIO")
   assert programs.results(output) == pytest.approx(expected, abs=1e-6)
-  assert "PER_I" in (output / "eval_predictions.conll").read_text()
+  for kind in ("eval", "test"):
+    assert "PER_I" in (output / f"{kind}_predictions.conll").read_text()
 
 
 @pytest.mark.slow

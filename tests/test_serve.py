@@ -7,12 +7,13 @@ import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import pytest
 
 from predictor import Predictor
 from serving import export
-from tests import programs
+from tests import programs, stages
 from tests.serving import tasks
 from tests.serving.server import client
 from tests.serving.server.stand_in import Client, wait_until
@@ -81,6 +82,17 @@ def test_flags_of_serve_py_reach_the_server(folders, tmp_path, capfd, request):
   lines = capfd.readouterr().out.splitlines()
   # --access_log writes a line for each of the five requests above.
   assert len(lines) == 5 and f'"POST {client.PATH} HTTP/1.1" 200' in lines[0]
+
+
+def test_max_queue_size_limits_the_queue_of_a_version(folders, monkeypatch):
+  version = mock.Mock()
+  wait = lambda *_, **__: wait_until(lambda: version.called)  # noqa: E731
+  monkeypatch.setattr("serving.server.version.Version", version)
+  monkeypatch.setattr("serving.server.connections.Server.run", wait)
+  monkeypatch.setattr(signal, "signal", mock.Mock())
+  flags = {"model": (str(folders["tagging"]),), "max_queue_size": 2}
+  stages.program("serve").main(programs.arguments("serve", **flags, port=0))
+  assert version.call_args[0][1] == 2
 
 
 @pytest.mark.slow

@@ -62,6 +62,12 @@ def test_cells_keep_their_text(tmp_path, caplog, name, content, expected):
     assert read(tmp_path, name, content, dialect=None) == rows
 
 
+def test_a_cell_may_have_a_whole_document(tmp_path):
+  text = "x" * 200_000  # the csv module's limit is 131,072
+  [row] = read(tmp_path, "t.csv", f"a\n{text}\n")
+  assert row.values["a"] == text
+
+
 def test_a_row_has_its_line_in_the_file_and_its_index(tmp_path):
   content = 'a,b\n"1\n2",x\n3,y\n'
   assert read(tmp_path, "t.csv", content)[1] == (4, {"a": "3", "b": "y"}, 2)

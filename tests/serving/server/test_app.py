@@ -136,13 +136,15 @@ def test_a_status_has_all_versions_from_the_newest_to_the_oldest():
 
 def test_a_model_that_is_not_loaded_is_not_ready():
   slow, toy = (stand_in.Model(n, "none", 1, None) for n in ("slow", "toy"))
-  toy.versions = dict.fromkeys((1, 2), stand_in.Version())
+  toy.versions = {number: stand_in.Version() for number in (1, 2)}
+  toy.versions[1].facts = {"task": "an old one"}
   with stand_in.running([slow, toy]) as client:
     status, _, body = client.request("GET", "/readyz")
     assert (status, body) == (503, b"not loaded: slow\n")
     metrics = client.request("GET", "/metrics")[2]
     assert b'serving_version{model="slow"} 0.0' in metrics
     assert b'serving_version{model="toy"} 2.0' in metrics
+    assert client.get("/models")[1]["facts"] == {"toy": {"task": "none"}}
     assert client.request("GET", "/healthz")[0] == 200
     request = ("/v1/models/slow:predict", b'{"instances": ["a"]}')
     status, headers, body = client.request("POST", *request)

@@ -231,3 +231,7 @@ def test_a_broken_version_is_not_one_of_the_two_that_stay_loaded(folder, load):
   (folder / "12").mkdir()
   model.poll()
   assert sorted(model.versions) == [9, 12]
+  for name in ("9", "12"):
+    (folder / name).rmdir()
+  model.poll()
+  assert sorted(model.versions) == [1]  # removed versions do not stay

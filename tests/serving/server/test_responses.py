@@ -134,11 +134,14 @@ def test_requests_are_not_logged_by_default(client, capfd):
   assert capfd.readouterr().out == ""
 
 
-def test_a_log_line_has_the_milliseconds_until_the_answer(logged, capfd):
+def test_the_log_has_milliseconds_and_the_metrics_have_seconds(logged, capfd):
   threading.Timer(0.3, logged.version.gate.set).start()
   logged.ask(stand_in.GATED)
   [line] = _lines(capfd, 1)
   assert 200 < float(line[5]) < 10_000
+  metrics = logged.request("GET", "/metrics")[2].decode()
+  [seconds] = re.findall('serving_seconds_sum{model="toy"} (.*)', metrics)
+  assert 0.2 < float(seconds) < 10
 
 
 # --- Compressed bodies -----------------------------------------------------

@@ -217,7 +217,9 @@ def _recorder():
 def test_large_requests_take_turns(monkeypatch, max_rows, texts, order):
   monkeypatch.setattr(module, "_TURN", 2)
   letters, computed = _recorder()
-  workers = Workers(capacity=99, number=1, max_rows=max_rows)
+  sizes = []  # of batches; later turns of a request are no new batch
+  observer = SimpleNamespace(observe=sizes.append)
+  workers = Workers(99, 1, max_rows, observer)
   gate = threading.Event()
   workers.submit(lambda _: [gate.wait(10)], [0])
   futures = [workers.submit(letters, text) for text in texts]
@@ -225,6 +227,7 @@ def test_large_requests_take_turns(monkeypatch, max_rows, texts, order):
   answers = ["".join(future.result(10)) for future in futures]
   assert answers == [text.upper() for text in texts]
   assert "".join(computed) == (order or "abcdefghqi")
+  assert sizes == [1, *map(len, texts)]
   workers.close()
 
 

@@ -149,7 +149,8 @@ def test_the_flag_from_mnli_starts_three_tasks_from_the_model_of_mnli(
   tmp_path, calls, run
 ):
   _task_folders(tmp_path, "RTE", "SST-2", "MNLI", "MRPC", "STS-B")
-  run(_flags(tmp_path, from_mnli=True, teacher="big", do_predict=False))
+  flags = {"from_mnli": True, "teacher": "big", "export_dir": "new"}
+  run(_flags(tmp_path, **flags, do_predict=False))
   starts = {v["task_name"]: v.get("init_checkpoint") for v in calls}
   mnli = str(tmp_path / "output" / "MNLI")
   expected = dict.fromkeys(("RTE", "MRPC", "STS-B"), mnli)
@@ -157,6 +158,7 @@ def test_the_flag_from_mnli_starts_three_tasks_from_the_model_of_mnli(
   assert calls[-1]["new_head"] == "True"
   assert calls[-1]["from_mnli"] == "False"  # this flag is for GLUE, not a task
   assert calls[-1]["teacher"] == "big/RTE"
+  assert calls[-1]["export_dir"] == "new/RTE"
 
 
 def test_a_dry_run_needs_no_model_of_mnli(tmp_path, calls, run):

@@ -69,6 +69,11 @@ def test_the_probability_is_nan_after_a_training_that_diverged(args):
   assert np.isnan(one.probability)
 
 
+def test_a_dry_run_reads_only_the_first_examples(args, monkeypatch):
+  monkeypatch.setattr("runs.settings._DRY_RUN_EXAMPLES", 2)
+  assert len(_convert(args.replace(dry_run=True), "dev").rows) == 2
+
+
 def test_records_of_each_split_can_be_packed(args, log):
   for split in ("train", "dev", "test"):
     part = _convert(args.replace(jit_compile=True), split)
