@@ -36,7 +36,8 @@ def config_path(settings: VocabularySettings) -> str:
 
 def check_flags(settings: VocabularySettings) -> None:
   paths = files.expand(settings.input_file)
-  check_output_file(settings.output_file, settings.overwrite, *paths)
+  may_exist = settings.overwrite or bool(settings.extend)  # checked below
+  check_output_file(settings.output_file, may_exist, *paths)
   if settings.extend:
     return settings.check_extension()
   for name in settings.given.intersection(flags_of(Extension)):

@@ -72,6 +72,13 @@ def check_export(settings: Export, dtype: str) -> None:
     )
   files.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
+  parent = os.path.dirname(files.absolute(settings.export_dir))
+  if files.exists(os.path.join(parent, "task.json")):
+    raise UserError(
+      f"--export_dir={settings.export_dir} lies in an export, where a server "
+      f"looks for no version: move the export to {parent}/1 first, or name "
+      "another folder"
+    )
 
 
 def check_windows(settings: LongText) -> None:

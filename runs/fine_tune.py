@@ -168,6 +168,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
       step = run.load(model)
       best.update(step, task.evaluate(model, data["dev"]), model)
     if best.is_final:
+      model_files.warn_if_changed(settings, settings.output_dir)
       logging.info("nothing to train: early stopping has ended this run")
       return
     evaluated = best.evaluated

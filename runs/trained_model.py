@@ -8,7 +8,7 @@ from typing import NamedTuple
 from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
-from modeling.config import BertConfig, extensions
+from modeling.config import BertConfig, check_trained, extensions
 from storage import UserError
 from training import checkpoint_files
 
@@ -33,6 +33,7 @@ def find_model(path: str) -> ModelFiles:
   entry = checkpoint_files.run_of(prefix)
   config_file = existing_file(prefix, "bert_config_file", entry)
   config = BertConfig.from_json(config_file)
+  check_trained(config.to_dict(), entry.get("config") or {}, prefix)
   vocab_file = existing_file(prefix, "vocab_file", entry, config_file)
   tokenizer = open_tokenizer(vocab_file)
   check_fingerprint(entry, tokenizer, prefix)

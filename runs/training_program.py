@@ -4,6 +4,7 @@ import fcntl
 import glob
 import math
 import os
+import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +24,10 @@ from storage import UserError, files, processes
 from training import checkpoint_files
 
 LOCK_FILE = "run.lock"
-_COLUMNS = "run learning_rate seed step metric value examples".split()
+_COLUMNS = (
+  "run learning_rate train_batch_size num_train_epochs seed step metric value "
+  "examples"
+).split()
 
 T = TypeVar("T", bound=Training)
 F = TypeVar("F", bound=FineTuning)
@@ -175,6 +179,9 @@ def run_sweep(settings: F, examples: str = "") -> F:
   if trials:  # other trials take hours
     model_files.best_trials(output_dir, min(settings.ensemble, len(trials)))
   for name, setting in settings.named_trials().items():
+    values = {key: str(value) for key, value in setting.items()}
+    for run, row in trials.items():  # a trial of a sweep of fewer flags
+      name = run if values.items() <= row.items() else name
     folder = os.path.join(output_dir, name)
     if name in trials:
       remedy = "to train it anew, name another --output_dir"
@@ -186,11 +193,14 @@ def run_sweep(settings: F, examples: str = "") -> F:
     model_files.save_command(settings, first)
     _run_trial(settings, name, folder, setting)
     if processes.is_chief():
-      trials[name] = {"run": name, "examples": examples} | setting
+      trials[name] = {"run": name, "examples": examples} | values
       trials[name] |= checkpoint_files.read_best(folder)
       table = [[row.get(c, "") for c in _COLUMNS] for row in trials.values()]
       text = "".join("\t".join(map(str, x)) + "\n" for x in (_COLUMNS, *table))
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
+      for file in files.list_folder(output_dir):
+        if re.match(r".*threshold.*_ensemble_\d+\.", file):  # of other trials
+          files.remove(os.path.join(output_dir, file))
   if processes.is_chief():
     _log_trials(trials.values())
     [folder] = model_files.best_trials(output_dir, 1)

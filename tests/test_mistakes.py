@@ -78,8 +78,9 @@ run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of 
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
 run_classifier | do_train num_cpu_devices=2 | --num_cpu_devices needs --distribution_strategy=mirrored
 run_classifier | do_export export_dir=new export_format= | --export_format=: give one or more of
-run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of another training or sweep: remove it
-run_classifier | do_train output_dir=swept | swept/best is of another training or sweep: remove it
+run_classifier | do_export output_dir=tuned export_dir=numberless/2 | --export_dir=numberless/2 lies in an export
+run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of an earlier training or sweep: name another
+run_classifier | do_train output_dir=swept | swept/best is of an earlier training or sweep: name another
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned multi_label | --multi_label=True, but --teacher=tuned was trained with --multi_label=False
 run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
@@ -157,6 +158,7 @@ extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
 extend | -init_checkpoint | this command needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
+extend | output_file=data/vocab.txt overwrite | data is there already: remove it, or name another --output_file
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | input_file=text | has all words that text has --min_count=2
 create_pretraining_data | input_file=gone* | no file matches gone*
@@ -222,6 +224,7 @@ def _write_text(folder):
     "swag.csv": "sent1,sent2,ending0,ending1,label\na,b,c,d,1\n",
     "theirs/config.json": "{}",
     "export/saved_model.pb": "",
+    "numberless/task.json": "{}",
     "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",
   }
   answers = [{"text": "sky", "answer_start": 4}]

@@ -104,8 +104,8 @@ def check_resumable(folder: str, is_sweep: bool = False) -> None:
   other = newest if is_sweep else not newest and files.exists(best) and best
   if other:
     raise UserError(
-      f"{other} is of another training or sweep: remove it, or name another "
-      f"{setting('output_dir')}"
+      f"{other} is of an earlier training or sweep: name another "
+      f"{setting('output_dir')}, or remove it if nobody needs it"
     )
 
 

@@ -195,7 +195,8 @@ class BestCheckpoint:
     if self.is_outdated:
       text = "%s was chosen by other dev examples: evaluating it first"
       logging.warning(text, folder)
-      self._record = {}
+      self._record["value"] = -math.inf
+      self._write()  # a task may read it while it evaluates
 
   @property
   def evaluated(self) -> int:
@@ -218,8 +219,11 @@ class BestCheckpoint:
       self._checkpoints.save(step, values)
       self._record = {"metric": self.metric, "value": value, "step": step}
     self._record |= {"evaluated": step, "dev": self._mark}
+    self._write()
+    logging.info("best %(metric)s: %(value).4f at step %(step)d", self._record)
+
+  def _write(self):
     if processes.is_chief():
       folder = self._checkpoints.directory
       path = os.path.join(folder, checkpoint_files.BEST_RECORD)
       files.write_text(path, json.dumps(self._record, indent=1) + "\n")
-    logging.info("best %(metric)s: %(value).4f at step %(step)d", self._record)

@@ -93,8 +93,8 @@ class App:
     cors = _cors_headers(scope, self._settings.cors_origins)
     if _PREFLIGHT in cors:
       response = Response(200, b"", {})
-    elif get := self._get.get(scope["path"]):
-      response = get()
+    elif scope["path"] in self._get and scope["method"] in ("GET", "HEAD"):
+      response = self._get[scope["path"]]()
     else:
       response = await self._v1({**scope, "model": ""}, receive)
     status, body, headers = response

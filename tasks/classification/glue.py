@@ -16,6 +16,7 @@ from storage import UserError, files, processes, textfiles
 from tasks import metrics
 from tasks.classification import named_tasks
 from tasks.classification.named_tasks import Settings
+from training import checkpoint_files
 
 NAME = "GLUE"
 TABLE = "glue.tsv"
@@ -63,9 +64,12 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   result = {}
   for name in present:
     if settings.do_train and not values.keys().isdisjoint(_TASKS[name]):
-      text = "%s is complete; to predict or export it again, leave out "
-      text += "--do_train; to train it anew, name another --output_dir"
-      logging.log(level, text, name)
+      remedy = "to predict or export it again, leave out --do_train; to train "
+      remedy += "it anew, name another --output_dir"
+      own = os.path.join(settings.output_dir, name)
+      if not checkpoint_files.choose_checkpoint(own):
+        remedy = f"its model is gone; to train it again, remove it from {TABLE}"
+      logging.log(level, "%s is complete; %s", name, remedy)
       continue
     part = _part(settings, name)
     flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}

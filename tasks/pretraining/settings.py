@@ -184,17 +184,19 @@ def check_vocabularies(
   The index of a record file has the fingerprint of the file's vocabulary. Files
   without a fingerprint pass. `checks.check_run` has checked --vocab_file.
   """
-  path = settings.vocab_file
+  path, owner, known = settings.vocab_file, settings.vocab_file, None
   if not path and (start := checks.checkpoint(settings)):
     entry = checkpoint_files.run_of(start)
     path = trained_model.find_vocabulary(start, entry, vocab_size)
+    owner, known = path or start, entry.get("vocabulary")
   marks = {head.path: head.vocabulary for head in heads if head.vocabulary}
   tokenizer = open_tokenizer(path) if path else None
   for file, mark in marks.items():
-    first = next(iter(marks))
-    if not (tokenizer.fits(mark) if tokenizer else mark == marks[first]):
+    if not (tokenizer or known):
+      owner, known = file, mark  # of the first file
+    if not (tokenizer.fits(mark) if tokenizer else mark == known):
       raise UserError(
-        f"{file} was made with another vocabulary than {path or first}: make "
+        f"{file} was made with another vocabulary than {owner}: make "
         "the records again with that vocabulary, or name an extended one by "
         "--vocab_file"
       )

@@ -1,3 +1,4 @@
+import contextlib
 import json
 
 import numpy as np
@@ -127,6 +128,22 @@ def test_flags_in_run_json_override_bert_config_json(tmp_path, program, head):
   assert (bert.head, bert.lower_case, bert.multi_label) == (head, False, True)
   network = {"attention": "left_to_right", "add_bilstm": True}
   assert bert.config == {"vocab_size": 2} | network
+
+
+def test_a_configuration_unlike_the_trainings_is_refused(tmp_path):
+  prefix, config = _checkpoint(tmp_path), tmp_path / "bert_config.json"
+  for act, expectation in (
+    ("gelu", contextlib.nullcontext()),
+    (
+      "relu",
+      pytest.raises(UserError, match=r"with hidden_act gelu, but .* relu"),
+    ),
+  ):
+    config.write_text(json.dumps({"vocab_size": 2, "hidden_act": act}))
+    entry = {"flags": {}, "config": {"vocab_size": 2, "hidden_act": "gelu"}}
+    (tmp_path / "run.json").write_text(json.dumps([entry]))
+    with expectation:
+      original.read(prefix)
 
 
 # --- Checks ---------------------------------------------------------------

@@ -89,8 +89,9 @@ def test_a_sweep_copies_its_best_trial_to_output_dir(tmp_path, commands, log):
   assert python == sys.executable
   assert words == ["run_it.py", "--task_name=x", folder, *TRIAL.split()]
   header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
-  assert header == "run\tlearning_rate\tseed\tstep\tmetric\tvalue\texamples"
-  assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t2\t7\tf1\t0.78\t"]
+  assert header.split("\t") == training_program._COLUMNS
+  last = "rate_3e-05_seed_2\t3e-05\t32\t3.0\t2\t7\tf1\t0.78\t"
+  assert rows[3:] == [last]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):
@@ -136,6 +137,20 @@ def test_an_ensemble_without_a_trials_checkpoint_is_refused(tmp_path, commands):
   table.write_text("".join(x for x in lines if "1e-05_seed_1" not in x))
   training_program.run_sweep(flags)  # as the message says
   assert (tmp_path / "rate_1e-05_seed_1/best/best.json").exists()
+
+
+def test_a_sweep_of_more_flags_does_not_repeat_a_trial(tmp_path, commands, log):
+  training_program.run_sweep(_flags(tmp_path))
+  batches = {"several": {"train_batch_size": (16, 32)}}  # it was 32
+  files = ("thresholds_ensemble_2.tsv", "threshold_ensemble.tsv")
+  for file in files:
+    (tmp_path / file).touch()
+  training_program.run_sweep(_flags(tmp_path, num_seeds=1).replace(**batches))
+  assert "rate_1e-05_seed_1 is complete" in log.text
+  names = [command[3].rpartition("/")[2] for command in commands[4:]]
+  assert names == ["rate_1e-05_batch_16_seed_1"]
+  # The best two trials may have changed.
+  assert [(tmp_path / file).exists() for file in files] == [False, True]
 
 
 def test_batch_sizes_and_epochs_are_swept(tmp_path, commands):

@@ -1,6 +1,7 @@
 """A run's folder: seeds, checkpoints, run.json; starts from another model."""
 
 import itertools
+import math
 from functools import partial
 from types import SimpleNamespace
 
@@ -91,6 +92,7 @@ def test_another_dev_set_begins_another_choice_of_the_best(tmp_path, caplog):
   shared.touch_checkpoint(tmp_path, "model.ckpt-6")
   for mark, step, value in (("", 7, 0.9), ("a", 8, 0.5), ("a", 9, 0.4)):
     best = run_folder.BestCheckpoint(str(tmp_path), "f1", mark=mark)
+    assert not best.is_outdated or _record(tmp_path) == (-math.inf, 7, 7)
     best.update(step, {"f1": value}, toy.bag())
   assert _record(tmp_path) == (0.5, 8, 9)
   assert caplog.text.count("best was chosen by other dev examples") == 1

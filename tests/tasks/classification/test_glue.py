@@ -4,9 +4,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from absl import logging
 
 from tasks.classification import glue, named_tasks
-from tests import programs
+from tests import programs, shared
 from tests.training import toy
 
 FILES = """
@@ -108,12 +109,17 @@ def test_only_the_chief_writes_the_table_and_the_submission(
   assert not [*(tmp_path / "output").glob("*.*")]
 
 
-def test_a_repeated_command_runs_the_incomplete_tasks(tmp_path, calls, run):
+def test_a_repeated_command_runs_the_incomplete_tasks(
+  tmp_path, calls, run, log
+):
   _task_folders(tmp_path, "MNLI", "RTE")
   flags = _flags(tmp_path)
   run(flags)
   assert len(calls) == 2
-  assert not glue.parts(flags)
+  shared.touch_checkpoint(tmp_path / "output/MNLI", "a.ckpt")
+  assert not glue.parts(flags, logging.INFO)
+  assert "MNLI is complete; to predict or export it again, leave" in log.text
+  assert "RTE is complete; its model is gone; to train it again, r" in log.text
   # Without --do_train, a complete task is evaluated and predicted again.
   assert list(glue.parts(flags.replace(do_train=False))) == ["MNLI", "RTE"]
   _task_folders(tmp_path, "SST-2")

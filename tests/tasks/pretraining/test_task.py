@@ -1,5 +1,6 @@
 """run_pretraining.py: sources, masks, evaluations and checks of flags."""
 
+import json
 import shutil
 from contextlib import nullcontext
 from functools import partial
@@ -206,6 +207,8 @@ def _records(path, tokens):
     ("a b", {"vocab_file": "a-vocab.txt"}, "b was .* than .*a-vocab.txt"),
     ("a b", {"init_checkpoint": "release"}, "b was .* than .*release/vocab.tx"),
     ("b", {"init_checkpoint": "release", "vocab_file": "b-vocab.txt"}, None),
+    ("b", {"init_checkpoint": "marked"}, "b was .* than .*marked: make"),
+    ("a", {"init_checkpoint": "marked"}, None),
     ("a c", {"vocab_file": "c-vocab.txt"}, None),  # c extends a
     ("a c", {"vocab_file": "a-vocab.txt"}, "c was .* than .*a-vocab.txt"),
     ("a unmarked", {}, None),  # the vocabulary of the model is unknown
@@ -223,6 +226,10 @@ def test_records_with_the_fingerprint_of_a_wrong_vocabulary_are_refused(
   (tmp_path / "unmarked").write_bytes((tmp_path / "a").read_bytes())
   shared.touch_checkpoint(tmp_path / "release", "a.ckpt")
   shutil.copy(tmp_path / "a-vocab.txt", tmp_path / "release/vocab.txt")
+  shared.touch_checkpoint(tmp_path / "marked", "a.ckpt")  # lost its vocab.txt
+  mark = open_tokenizer(str(tmp_path / "a-vocab.txt")).fingerprint
+  entry = json.dumps([{"flags": {}, "vocabulary": mark}])
+  (tmp_path / "marked/run.json").write_text(entry)
   flags = {name: str(tmp_path / value) for name, value in flags.items()}
   args = _args(**{"output_dir": ""} | flags)
   paths = [str(tmp_path / name) for name in names.split()]
