@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 
 from absl import logging
@@ -41,21 +40,23 @@ def setting(name: str, value: object = None) -> str:
 # --- Progress ---------------------------------------------------------------
 
 
-@dataclass
 class Progress:
   """Counts finished work; logs a line every few seconds: "read 3 of 5 MB"."""
 
-  task: str
-  total: float
-  unit: str
-  every: float = 5.0  # seconds between lines
-  log: Callable[[str], None] = logging.info
-
-  def __post_init__(self) -> None:
+  def __init__(
+    self,
+    task: str,
+    total: float,
+    unit: str,
+    every: float = 5.0,  # seconds between lines
+    log: Callable[[str], None] = logging.info,
+  ):
+    self.task, self.total, self.unit = task, total, unit
+    self.every, self.log = every, log
     self.counts: Counter[str] = Counter()
     self._done: float = 0
     self._begin = time.monotonic()
-    self._next = self._begin + self.every
+    self._next = self._begin + every
 
   def add(self, done: float, **counts: int) -> None:
     """Adds to the work done and to the counts in the log line."""
@@ -116,7 +117,8 @@ def silence_xla() -> None:
   if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "3":
     loaded = ctypes.CDLL(None)
     for name in _SET_MIN_LOG_LEVEL:
-      getattr(loaded, name, lambda level: None)(2)  # errors only
+      if set_level := getattr(loaded, name, None):
+        set_level(2)  # errors only
 
 
 @contextmanager

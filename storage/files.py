@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from storage import UserError, setting
 
@@ -62,28 +62,24 @@ def _oserrors(path: str) -> Iterator[None]:
 
 
 def _either(
-  remote: str, local: Callable[..., T], **options
-) -> Callable[..., T]:
-  """Makes a function of paths, local or remote; gfile gets the `options`."""
-
-  def call(path, *arguments):
-    if is_remote(path):
-      return _remote(remote, path, *arguments, **options)
-    return local(path, *arguments)
-
-  return call
+  remote: str, local: Callable[..., T], path: str, *arguments, **options
+) -> T:
+  """Calls `local`, or for a remote path a function of gfile with `options`."""
+  if is_remote(path):
+    return _remote(remote, path, *arguments, **options)
+  return local(path, *arguments)
 
 
-exists = _either("exists", os.path.exists)
-is_folder = _either("isdir", os.path.isdir)
-list_folder = _either("listdir", os.listdir)
+exists = partial(_either, "exists", os.path.exists)
+is_folder = partial(_either, "isdir", os.path.isdir)
+list_folder = partial(_either, "listdir", os.listdir)
 # Makes a folder and its missing parents, if it is not there.
-make_folder = _either("makedirs", partial(os.makedirs, exist_ok=True))
-copy = _either("copy", shutil.copyfile, overwrite=True)  # from, to
-rename = _either("rename", os.replace, overwrite=True)  # from, to
-remove = _either("remove", os.remove)
-_remove_tree = _either("rmtree", shutil.rmtree)
-_open: Callable[..., BinaryIO] = _either("GFile", open)  # path, mode
+make_folder = partial(_either, "makedirs", partial(os.makedirs, exist_ok=True))
+copy = partial(_either, "copy", shutil.copyfile, overwrite=True)  # from, to
+rename = partial(_either, "rename", os.replace, overwrite=True)  # from, to
+remove = partial(_either, "remove", os.remove)
+_remove_tree = partial(_either, "rmtree", shutil.rmtree)
+_open: Callable[..., Any] = partial(_either, "GFile", open)  # path, mode
 
 
 def in_threads(function: Callable[[str], T], paths: Iterable[str]) -> list[T]:
@@ -210,9 +206,11 @@ def check_writable(path: str, flag: str) -> None:
     write_text(probe, "")
     remove(probe)
     return
-  absolute = Path(os.path.abspath(path))
-  folders = [absolute] * absolute.is_dir() + [*absolute.parents]
-  parent = next(folder for folder in folders if folder.exists())
+  parent = Path(os.path.abspath(path))
+  if not parent.is_dir():
+    parent = parent.parent
+  while not parent.exists():
+    parent = parent.parent
   try:  # root has all permissions, but some folders take no files
     tempfile.TemporaryFile(dir=parent).close()
   except OSError:

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from absl import logging
@@ -180,15 +180,14 @@ def json_texts(
     yield text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
-@contextmanager
-def open_text(path: str, start: int = 0) -> Iterator[BinaryIO]:
+def open_text(path: str, start: int = 0) -> BinaryIO:
   """Opens a text as decompressed bytes, or a plain file at byte `start`."""
-  with files.open_for_reading(path) as file:
-    if start:
-      file.seek(start)
-    if files.is_remote(path) or path.endswith(COMPRESSED):
-      file = io.BufferedReader(_TextStream(path, file), 1 << 16)
-    yield file
+  file = files.open_for_reading(path)
+  if start:
+    file.seek(start)
+  if files.is_remote(path) or path.endswith(COMPRESSED):
+    return io.BufferedReader(_TextStream(path, file), 1 << 16)
+  return file
 
 
 def line_number(path: str, offset: int) -> int:
@@ -208,7 +207,7 @@ class _TextStream(io.RawIOBase):
 
   def __init__(self, path, file):
     super().__init__()
-    self._path, self._stream = path, file
+    self._path, self._file, self._stream = path, file, file
     if path.endswith(".gz"):
       self._stream = gzip.GzipFile(fileobj=file, mode="rb")
     elif path.endswith(".zst"):
@@ -223,6 +222,10 @@ class _TextStream(io.RawIOBase):
 
   def readable(self):
     return True
+
+  def close(self):
+    super().close()
+    self._file.close()
 
   def readinto(self, buffer):
     try:
