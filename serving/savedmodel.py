@@ -145,7 +145,7 @@ def save(folder: str, served) -> None:
   finally:
     logging.set_verbosity(verbosity)
   default = exported.functions["serving_default"]
-  log = tfrecord.message("PredictionLog")
+  log = tfrecord.messages()["PredictionLog"]()
   request = log.predict_log.request
   request.spec.signature_name = "serving_default"
   for name, spec in default.structured_input_signature[1].items():

@@ -143,18 +143,20 @@ def scan(path: str, schema: Schema | None = None) -> Iterator[ScannedRecord]:
         yield ScannedRecord(None, "the file ends within it")
         return
       data, checksum = file.read(size), file.read(4)
+      error = None
       if tfrecord.masked_crc32c(data) != checksum:
         error = "its checksum is wrong"
-      else:
-        error = _content_error(data, schema or {})
+      elif schema:
+        error = _content_error(data, schema)
       yield ScannedRecord(None if error else data, error)
 
 
 def _content_error(data, schema) -> str | None:
   try:
-    lists = tfrecord.features(data) if schema else {}
+    entries = tfrecord.parse("Example", data).features.entries
   except ValueError:
     return _NO_EXAMPLE
+  lists = {entry.name: entry.feature for entry in entries}
   for name, feature in schema.items():
     kind = "floats" if feature.dtype == "float32" else "int64s"
     number = len(getattr(lists[name], kind).value) if name in lists else 0

@@ -37,7 +37,7 @@ class Schema(dict):
   """The fields of a record by name, in the order of writing."""
 
   def __init__(self, *features: Feature):
-    super().__init__((feature.name, feature) for feature in features)
+    super().__init__({feature.name: feature for feature in features})
 
 
 # --- Messages --------------------------------------------------------------
@@ -73,7 +73,8 @@ _MESSAGES = {
 
 
 @cache
-def _message_classes() -> dict[str, Any]:
+def messages() -> dict[str, Any]:
+  """Makes the classes of _MESSAGES, by name."""
   # Programs show their help sooner without this import.
   from google.protobuf import (  # noqa: PLC0415
     descriptor_pb2,
@@ -99,31 +100,24 @@ def _message_classes() -> dict[str, Any]:
   return message_factory.GetMessageClassesForFiles(["messages"], pool)
 
 
-def message(kind: str) -> Any:
-  """Makes an empty message of _MESSAGES."""
-  return _message_classes()[kind]()
-
-
 def parse(kind: str, data: bytes) -> Any:
   """Parses bytes as a message of _MESSAGES; ValueError if they do not parse."""
   from google.protobuf.message import DecodeError  # noqa: PLC0415, as above
 
   try:
-    return _message_classes()[kind].FromString(data)
+    return messages()[kind].FromString(data)
   except DecodeError as error:
     raise ValueError(f"it is not a {kind}") from error
 
 
-def features(data: bytes) -> dict:
-  """Returns a serialized Example's `Feature`s by name; may raise ValueError."""
-  entries = parse("Example", data).features.entries
-  return {entry.name: entry.feature for entry in entries}
-
-
 def parse_example(data: bytes) -> dict[str, list]:
+  """Parses a record's fields; ValueError if it is no tf.train.Example."""
+  features = {
+    x.name: x.feature for x in parse("Example", data).features.entries
+  }
   return {
     name: [*lists.bytes.value, *lists.floats.value, *lists.int64s.value]
-    for name, lists in features(data).items()
+    for name, lists in features.items()
   }
 
 
@@ -131,7 +125,7 @@ class ExampleEncoder:
   """Serializes a record's fields, flat sequences, as a tf.train.Example."""
 
   def __init__(self, schema: Schema):
-    self._example = message("Example")  # reused, which is faster
+    self._example = messages()["Example"]()  # reused, which is faster
     entries = self._example.features.entries
     kinds = {"int64": "int64s", "float32": "floats"}
     self._lists = {
