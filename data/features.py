@@ -13,9 +13,9 @@ TOKENS = ("input_ids", "input_mask", "segment_ids")
 _IS_REAL = Feature("is_real_example", ())
 
 
-def tokens(seq_length: int) -> tuple[Feature, ...]:
+def tokens(seq_length: int) -> list[Feature]:
   """The three inputs of the encoder, [T] each."""
-  return tuple(Feature(name, (seq_length,)) for name in TOKENS)
+  return [Feature(name, (seq_length,)) for name in TOKENS]
 
 
 def pretraining(seq_length: int, max_predictions: int = 0) -> Schema:
@@ -50,14 +50,14 @@ def tagging(seq_length: int) -> Schema:
 
 def multiple_choice(seq_length: int, choices: int) -> Schema:
   """C texts and the index of the correct choice."""
-  inputs = (Feature(f.name, (choices, *f.shape)) for f in tokens(seq_length))
+  inputs = [Feature(name, (choices, seq_length)) for name in TOKENS]
   return Schema(*inputs, Feature("label_ids", ()), _IS_REAL)
 
 
 def squad(seq_length: int, is_training: bool) -> Schema:
   """A question, a window of the paragraph and, for training, the answer."""
   span = ("start_positions", "end_positions", "is_impossible")
-  labels = (Feature(name, ()) for name in span if is_training)
+  labels = [Feature(name, ()) for name in span if is_training]
   return Schema(Feature("unique_ids", ()), *tokens(seq_length), *labels)
 
 

@@ -128,7 +128,7 @@ class ShuffledRecords:
     columns = index.file, index.offset, index.count
     self._indexes = []
     for i, group in enumerate(sources):
-      own = Index(index.paths, *(column[source == i] for column in columns))
+      own = Index(index.paths, *[column[source == i] for column in columns])
       if not own.records:
         raise UserError(f"{group.files[0]} holds no record: leave it out")
       self._indexes.append(own)

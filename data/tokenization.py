@@ -150,7 +150,8 @@ class CachedTokenizer(dict):
     if words == [piece]:
       ids = tuple(self._tokenizer.ids(piece))
     else:  # "end." is "end" and ".", which the cache is likely to have
-      ids = tuple(itertools.chain.from_iterable(self[word] for word in words))
+      pieces = map(self.__getitem__, words)
+      ids = tuple(itertools.chain.from_iterable(pieces))
     if len(piece) <= self.MAX_LENGTH:
       if len(self) >= self._max_pieces:
         self.clear()
@@ -196,7 +197,7 @@ def strip_accents(text: str) -> str:
   if text.isascii():
     return text
   chars = unicodedata.normalize("NFD", text)
-  return "".join(c for c in chars if unicodedata.category(c) != "Mn")
+  return "".join([c for c in chars if unicodedata.category(c) != "Mn"])
 
 
 def is_whitespace(char: str) -> bool:
@@ -265,23 +266,26 @@ def warn_of_case(tokenizer: Tokenizer) -> None:
     logging.log_first_n(logging.WARNING, text, 1)
 
 
-class _Translation(dict):
-  """Table for str.translate that calls a function once for each character."""
+# Tables for str.translate, which compute the entry of each character once.
 
-  def __init__(self, translate: Callable[[str], str]):
-    self._translate = translate
 
+class _Cleaned(dict):
   def __missing__(self, code: int) -> str:
-    return self.setdefault(code, self._translate(chr(code)))
+    char = chr(code)
+    if is_removed(char):
+      char = ""
+    elif is_whitespace(char):
+      char = " "
+    elif is_cjk(char):
+      char = f" {char} "
+    return self.setdefault(code, char)
 
 
-def _clean(char):
-  if is_removed(char):
-    return ""
-  if is_whitespace(char):
-    return " "
-  return f" {char} " if is_cjk(char) else char
+class _Separated(dict):
+  def __missing__(self, code: int) -> str:
+    char = chr(code)
+    char = f" {char} " if is_punctuation(char) else char
+    return self.setdefault(code, char)
 
 
-_CLEANED = _Translation(_clean)
-_SEPARATED = _Translation(lambda c: f" {c} " if is_punctuation(c) else c)
+_CLEANED, _SEPARATED = _Cleaned(), _Separated()

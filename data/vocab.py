@@ -43,7 +43,10 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   random words from `list(load(path))`, so the order of the keys matters.
   """
   ids = {}
-  for number, line in enumerate(_lines(path)):
+  path = os.fspath(path)
+  is_json = path.endswith(".json")
+  lines = _json_lines(path) if is_json else textfiles.lines(path)
+  for number, line in enumerate(lines):
     line = line if number else line.removeprefix("\ufeff")
     ids[line.replace("\r", "").strip()] = number
   if not ids:
@@ -53,15 +56,13 @@ def load(path: str | os.PathLike) -> dict[str, int]:
 
 def read_text(path: str | os.PathLike) -> str:
   """Content of a vocab.txt; a tokenizer.json is converted to a vocab.txt."""
-  if os.fspath(path).endswith(".json"):
-    return "".join(f"{line}\n" for line in _lines(path))
-  return files.read_text(os.fspath(path))
-
-
-def _lines(path):
   path = os.fspath(path)
-  if not path.endswith(".json"):
-    return textfiles.lines(path)
+  if path.endswith(".json"):
+    return "".join(f"{line}\n" for line in _json_lines(path))
+  return files.read_text(path)
+
+
+def _json_lines(path):
   settings = textfiles.read_json(path)
   model = settings.get("model") or {}
   kind = model.get("type", "WordPiece")  # early files have no type
@@ -111,7 +112,7 @@ def check_size(
   config: str = "bert_config.json",
 ) -> None:
   """Raises ValueError if a model has too few embeddings for a vocabulary."""
-  ids = (index for token, index in vocabulary.items() if token)
+  ids = [index for token, index in vocabulary.items() if token]
   number = 1 + max(ids, default=-1)
   if number > vocab_size:
     raise UserError(
@@ -165,7 +166,7 @@ class Tokenizer(Protocol):
 
   def ids(self, text: str) -> list[int]:
     """Ids of the tokens of a text."""
-    return self.convert_tokens_to_ids(self.tokenize(text))
+    return [self.vocab[token] for token in self.tokenize(text)]
 
   def cached_ids(self) -> Callable[[str], list[int]]:
     """Makes a function like `ids` that may cache words, for many texts."""
@@ -194,15 +195,16 @@ class Tokenizer(Protocol):
     HASH covers all tokens with ids below SIZE, except the ids in SPANS. SPANS
     are the ids of [unused] tokens and blank lines, such as 1-99,104-998.
     """
-    size = 1 + max((i for token, i in self.vocab.items() if token), default=-1)
-    tokens = [self.inv_vocab.get(index, "") for index in range(size)]
-    is_free = (not x or _UNUSED.fullmatch(x) for x in tokens)
-    kinds = "".join("-" if free else "+" for free in is_free)
-    spans = [f"{m.start()}-{m.end() - 1}" for m in re.finditer("-+", kinds)]
+    tokens = {index: token for token, index in self.vocab.items() if token}
+    size = 1 + max(tokens, default=-1)
+    lines = [tokens.get(index) for index in range(size)]
+    kinds = ["-" if not x or _UNUSED.fullmatch(x) else "+" for x in lines]
+    free = re.finditer("-+", "".join(kinds))
+    spans = [f"{match.start()}-{match.end() - 1}" for match in free]
     return self._mark(size, ",".join(spans))
 
   def _mark(self, size, spans):
-    ids = {i: x for i, x in self.inv_vocab.items() if x and i < size}
+    ids = {i: x for x, i in self.vocab.items() if x and i < size}
     for first, last in _SPAN.findall(spans):
       for index in range(int(first), min(int(last) + 1, size)):
         ids.pop(index, None)
