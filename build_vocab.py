@@ -83,7 +83,7 @@ def count_words(settings: VocabularySettings) -> Counter:
   for name in names:
     paths = files.expand(name)
     counter = vocab_learning.WordCounter(is_lower, limit)
-    sample = [*vocab_checks.sample(paths, text.lines)]
+    sample = vocab_checks.sample(paths, text.lines)
     if sample and (doubt := documents.doubt_format(sample[0])):
       logging.warning("%s: %s", name, doubt)
     if is_lower:

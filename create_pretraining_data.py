@@ -56,7 +56,7 @@ def main(settings: RecordSettings) -> None:
   )
   tokenizer.check()
   tokenization.warn_of_case(tokenizer)
-  sample = [*vocab_checks.sample(inputs, config.text_format.lines)]
+  sample = vocab_checks.sample(inputs, config.text_format.lines)
   vocab_checks.warn_of_texts(sample, tokenizer, settings.input_file)
   words, length = tokenizer.words, settings.max_seq_length
   is_prose = config.text_format.is_prose
@@ -83,7 +83,7 @@ def main(settings: RecordSettings) -> None:
   elif settings.num_workers:
     total = shards.write_shards(config, inputs, outputs, settings.num_workers)
   else:
-    total = shards.write_in_memory(config, inputs, outputs)
+    total = instances.write_in_memory(config, inputs, outputs)
   logging.info("Wrote %d instances to:\n  %s", total, "\n  ".join(outputs))
 
 

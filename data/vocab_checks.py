@@ -26,14 +26,18 @@ _TEXTS, _CHARACTERS = 1000, 200_000  # limits of a sample
 
 def sample(
   paths: Sequence[str], read: Callable[[str], Iterable[str]]
-) -> Iterable[str]:
-  """Yields the first 1,000 lines of files, with a blank line after each file.
+) -> list[str]:
+  """Reads the first 1,000 lines of files, with a blank line after each file.
 
   Leaves out pipes, which can be read only once.
   """
-  regular = [p for p in paths if files.is_remote(p) or os.path.isfile(p)]
-  lines = (chain(read(path), [""]) for path in regular)
-  return islice(chain.from_iterable(lines), _TEXTS)
+  lines: list[str] = []
+  for path in paths:
+    if files.is_remote(path) or os.path.isfile(path):
+      lines += [*islice(read(path), _TEXTS - len(lines)), ""]
+    if len(lines) >= _TEXTS:
+      break
+  return lines[:_TEXTS]
 
 
 def warn_of_examples(

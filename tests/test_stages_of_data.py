@@ -8,7 +8,7 @@ import pytest
 
 from conversion import hugging_face, interchange, model_garden, original
 from conversion.interchange import HUGGING_FACE, ORIGINAL, CanonicalModel
-from data.pretraining import documents, shards
+from data.pretraining import documents, instances, shards
 from data.vocab import SPECIAL_TOKENS
 from modeling import models
 from runs import devices, session
@@ -113,7 +113,7 @@ def test_each_writer_of_records_and_the_preview_receive_the_flags(
   monkeypatch.setattr("data.pretraining.beam", beam, raising=False)
   for owner, name, result in (
     (shards, "write_shards", 5),
-    (shards, "write_in_memory", 5),
+    (instances, "write_in_memory", 5),
     (beam, "write", 5),
     (shards, "preview", ["a line"]),
   ):

@@ -4,21 +4,24 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import chain, groupby
+from itertools import chain
 from typing import NamedTuple
 
 from data.pretraining.sentences import UNSPLIT, is_unsplit, split_sentences
 from storage import Progress, files, setting, textfiles
 
-Document = list[list[int]]  # ids of the tokens of each sentence
 _COMPRESSION_RATIO = 3  # approximate bytes of text per compressed byte
 
 
 def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
   """Groups lines into documents at blank lines, which are dropped."""
-  for is_text, group in groupby(lines, lambda line: bool(line.strip())):
-    if is_text:
-      yield list(group)
+  document: list[str] = []
+  for line in chain(lines, [""]):
+    if line.strip():
+      document.append(line)
+    elif document:
+      yield document
+      document = []
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
@@ -70,45 +73,6 @@ class TextFormat:
         yield ""
 
 
-def read_documents(
-  lines: Iterable[str],
-  ids: Callable[[str], list[int]],
-  progress: Progress,
-  min_tokens: int = 1,
-  max_tokens: int | None = None,
-) -> list[Document]:
-  """Tokenizes lines, one segment each. A blank line ends a document.
-
-  Drops segments of fewer than `min_tokens` and documents without segments.
-  Splits segments of more than `max_tokens`.
-  """
-  corpus = []
-  document = []
-  for line in lines:
-    text = line.replace("\r", "").strip()  # as the original reads lines
-    segment = ids(text) if text else []
-    if len(segment) >= min_tokens:
-      if max_tokens and len(segment) > max_tokens:
-        document += [
-          segment[start : start + max_tokens]
-          for start in range(0, len(segment), max_tokens)
-        ]
-        progress.add(0, cut_lines=1)
-      else:
-        document.append(segment)
-    elif text:
-      progress.add(0, dropped_lines=1)
-    elif document:
-      corpus.append(document)
-      document = []
-    megabytes = (len(line.encode()) + 1) / 1e6
-    progress.add(megabytes, lines=1, tokens=len(segment))
-  if document:
-    corpus.append(document)
-  progress.add(0, documents=len(corpus), sentences=sum(map(len, corpus)))
-  return corpus
-
-
 def text_size(path: str) -> int:
   """Size of a text in bytes, estimated if it is compressed."""
   factor = _COMPRESSION_RATIO if path.endswith(textfiles.COMPRESSED) else 1
@@ -144,7 +108,7 @@ def doubts(
     yield doubt
   texts = list(split_documents(lines))
   sentences = list(chain.from_iterable(texts))
-  single = sum(len(text) == 1 for text in texts)
+  single = [*map(len, texts)].count(1)
   if texts and single >= 0.5 * len(texts):
     yield (
       f"{single:,} of the first {len(texts):,} documents have one sentence, "

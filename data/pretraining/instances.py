@@ -6,17 +6,22 @@ segments (lines), a segment a list of token ids. shards.py splits large texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from random import Random
 
+from absl import logging
+
 from data import features
 from data.features import Masking
 from data.pretraining import documents
-from data.pretraining.documents import Document, TextFormat, read_documents
+from data.pretraining.documents import TextFormat
 from data.vocab import Tokenizer
-from storage import Progress, UserError
-from storage.tfrecord import ExampleEncoder, Schema
+from storage import Progress, UserError, tfrecord
+from storage.tfrecord import ExampleEncoder
+
+Document = list[list[int]]  # ids of the tokens of each sentence
 
 
 class StaticMasking:
@@ -42,8 +47,27 @@ class StaticMasking:
     Returns the masked positions, ascending, and the original ids there.
     """
     random, getrandbits = rng.random, rng.getrandbits
+    limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
+    limit = min(self._masking.max_predictions_per_seq, limit)
+    middle = ids.index(self._sep)
+    chosen = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
+    if self._masking.whole_word:
+      words: list[list[int]] = []
+      for position in chosen:
+        if words and ids[position] in self._continuations:
+          words[-1].append(position)
+        else:
+          words.append([position])
+      shuffle(getrandbits, words)
+      chosen = []
+      for word in words:
+        if len(chosen) + len(word) <= limit:
+          chosen += word
+    else:
+      shuffle(getrandbits, chosen)
+
     labels = {}
-    for position in self._choose(ids, rng):
+    for position in chosen[:limit]:
       labels[position] = ids[position]
       if random() < self._mask_token_prob:
         ids[position] = self._mask
@@ -52,28 +76,6 @@ class StaticMasking:
         ids[position] = self._all_ids[drawn]
     positions = sorted(labels)
     return positions, [labels[position] for position in positions]
-
-  def _choose(self, ids: list[int], rng: Random) -> list[int]:
-    limit = max(1, round(len(ids) * self._masking.masked_lm_prob))
-    limit = min(self._masking.max_predictions_per_seq, limit)
-    middle = ids.index(self._sep)
-    candidates = [*range(1, middle), *range(middle + 1, len(ids) - 1)]
-    if not self._masking.whole_word:
-      shuffle(rng.getrandbits, candidates)
-      return candidates[:limit]
-
-    words: list[list[int]] = []
-    for position in candidates:
-      if words and ids[position] in self._continuations:
-        words[-1].append(position)
-      else:
-        words.append([position])
-    shuffle(rng.getrandbits, words)
-    chosen: list[int] = []
-    for word in words:
-      if len(chosen) + len(word) <= limit:
-        chosen += word
-    return chosen
 
 
 def randbelow(getrandbits: Callable[[int], int], limit: int) -> int:
@@ -108,11 +110,6 @@ class InstanceConfig:
   masking: Masking | None = field(default_factory=Masking)
   short_seq_prob: float = 0.1
   dupe_factor: int = 10
-
-  @property
-  def schema(self) -> Schema:
-    slots = self.masking.max_predictions_per_seq if self.masking else 0
-    return features.pretraining(self.max_seq_length, slots)
 
 
 def sentence_pairs(
@@ -218,14 +215,37 @@ class RecordBuilder:
   def documents(
     self, lines: Iterable[str], progress: Progress
   ) -> list[Document]:
-    """Tokenizes lines into documents; see read_documents.
+    """Tokenizes lines, one segment each. A blank line ends a document.
 
-    In prose, drops sentences of one token (page numbers, ornaments), and splits
-    sentences longer than a record.
+    Drops segments without tokens, and documents without segments. In prose,
+    drops sentences of one token (page numbers, ornaments), and splits sentences
+    longer than a record.
     """
     is_prose = self.config.text_format.is_prose
-    limits = (2, self.config.instance_config.max_seq_length) if is_prose else ()
-    return read_documents(lines, self._ids, progress, *limits)
+    least = 2 if is_prose else 1
+    most = self.config.instance_config.max_seq_length
+    corpus = []
+    document: Document = []
+    for line in lines:
+      text = line.replace("\r", "").strip()  # as the original reads lines
+      segment = self._ids(text) if text else []
+      if is_prose and len(segment) > most:
+        starts = range(0, len(segment), most)
+        document += [segment[start : start + most] for start in starts]
+        progress.add(0, cut_lines=1)
+      elif len(segment) >= least:
+        document.append(segment)
+      elif text:
+        progress.add(0, dropped_lines=1)
+      elif document:
+        corpus.append(document)
+        document = []
+      megabytes = (len(line.encode()) + 1) / 1e6
+      progress.add(megabytes, lines=1, tokens=len(segment))
+    if document:
+      corpus.append(document)
+    progress.add(0, documents=len(corpus), sentences=sum(map(len, corpus)))
+    return corpus
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
     """Reads the documents of files; ValueError for files without text."""
@@ -266,7 +286,9 @@ class RecordBuilder:
     self, corpus: list[Document], rng: Random, progress: Progress
   ) -> list[bytes]:
     """Serialized records in random order."""
-    encode = ExampleEncoder(self.config.instance_config.schema)
+    config = self.config.instance_config
+    slots = config.masking.max_predictions_per_seq if config.masking else 0
+    encode = ExampleEncoder(features.pretraining(config.max_seq_length, slots))
     records = list(map(encode, self.examples(corpus, rng, progress)))
     shuffle(rng.getrandbits, records)
     return records
@@ -274,3 +296,32 @@ class RecordBuilder:
 
 def no_text(paths: Iterable[str]) -> UserError:
   return UserError(f"there is no text in {', '.join(paths)}")
+
+
+def write_in_memory(
+  config: BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
+) -> int:
+  """Reads all documents, then writes records; returns the number of records.
+
+  A document may continue in the next input. Outputs get records round-robin.
+  """
+  builder = RecordBuilder(config)
+  megabytes = sum(map(documents.text_size, inputs)) / 1e6
+  reading = Progress("read", megabytes, "MB")
+  corpus = builder.corpus(inputs, reading)
+  reading.say()
+  if len(corpus) == 1:
+    logging.warning(
+      "the text is a single document, also for random next sentences: put "
+      "blank lines between documents"
+    )
+  number = len(corpus) * config.instance_config.dupe_factor
+  building = Progress("built from", number, "copies of documents")
+  records = builder.records(corpus, Random(config.seed), building)
+  building.say()
+  mark = config.tokenizer.fingerprint
+  with ExitStack() as stack:  # files appear when all are complete
+    sinks = [stack.enter_context(tfrecord.create(x, mark)) for x in outputs]
+    for i, sink in enumerate(sinks):
+      sink.write(records[i :: len(sinks)])
+  return len(records)

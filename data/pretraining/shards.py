@@ -1,4 +1,4 @@
-"""Makes or previews pre-training records of files, in memory or in shards.
+"""Makes pre-training records of files in shards, or previews records.
 
 The shards depend only on the input. Worker processes turn shards into temporary
 files, which the parent joins in order.
@@ -53,9 +53,9 @@ def write_shards(
   progress = Progress("built from", sum(s.megabytes for s in shards), "MB")
   near, name = os.path.split(os.path.realpath(outputs[0]))
   near = None if files.is_remote(outputs[0]) else near
-  prefix = f"{name}.parts-"
+  prefix, mark = f"{name}.parts-", config.tokenizer.fingerprint
   with ExitStack() as stack:
-    sinks = _open(stack, config, outputs)
+    sinks = [stack.enter_context(tfrecord.create(x, mark)) for x in outputs]
     folder = stack.enter_context(TemporaryDirectory(prefix=prefix, dir=near))
     prepare = partial(_shard_writer, config, folder)
     results = ordered_map(prepare, shards, processes)
@@ -71,14 +71,6 @@ def write_shards(
       raise instances.no_text(paths)
   progress.say()
   return progress.counts["instances"]
-
-
-def _open(
-  stack: ExitStack, config: BuildConfig, paths: Sequence[str]
-) -> list[tfrecord.RecordFile]:
-  """Creates record files, and marks each with the vocabulary's fingerprint."""
-  mark = config.tokenizer.fingerprint
-  return [stack.enter_context(tfrecord.create(path, mark)) for path in paths]
 
 
 def _shard_writer(
@@ -128,34 +120,6 @@ def digests(text_format: TextFormat, shard: Shard) -> array:
   """Hash of each document of a shard, 64 bits."""
   parts = documents.split_documents(shard.lines(text_format))
   return array("Q", map(documents.digest, parts))
-
-
-def write_in_memory(
-  config: instances.BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
-) -> int:
-  """Reads all documents, then writes records; returns the number of records.
-
-  A document may continue in the next input. Outputs get records round-robin.
-  """
-  builder = instances.RecordBuilder(config)
-  megabytes = sum(map(documents.text_size, inputs)) / 1e6
-  reading = Progress("read", megabytes, "MB")
-  corpus = builder.corpus(inputs, reading)
-  reading.say()
-  if len(corpus) == 1:
-    logging.warning(
-      "the text is a single document, also for random next sentences: put "
-      "blank lines between documents"
-    )
-  number = len(corpus) * config.instance_config.dupe_factor
-  building = Progress("built from", number, "copies of documents")
-  records = builder.records(corpus, Random(config.seed), building)
-  building.say()
-  with ExitStack() as stack:  # files appear when all are complete
-    sinks = _open(stack, config, outputs)
-    for i, sink in enumerate(sinks):
-      sink.write(records[i :: len(sinks)])
-  return len(records)
 
 
 # --- Previews ----------------------------------------------------------------

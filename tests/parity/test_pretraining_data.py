@@ -5,7 +5,7 @@ import json
 import tensorflow as tf
 
 from data.features import Masking
-from data.pretraining import instances, shards
+from data.pretraining import instances
 from data.pretraining.instances import BuildConfig
 from data.tokenization import FullTokenizer
 from storage import files
@@ -28,7 +28,7 @@ def test_records_equal_the_originals(summary, tmp_path):
   outputs = [str(tmp_path / name) for name in case["output_files"]]
   tokenizer = FullTokenizer(summary.parents[2] / "vocab.txt", lower)
   config = BuildConfig(tokenizer, settings, seed)
-  shards.write_in_memory(config, files.expand(names), outputs)
+  instances.write_in_memory(config, files.expand(names), outputs)
   for output, expected in zip(outputs, case["files"], strict=True):
     golden = _records(str(summary.parent / expected["file"]), "GZIP")
     result = _records(output)

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, instances, passages
-from data.pretraining.instances import InstanceConfig
+from data.pretraining import documents, passages
+from data.pretraining.instances import (
+  BuildConfig,
+  InstanceConfig,
+  RecordBuilder,
+)
 from data.tokenization import FullTokenizer
 from storage import UserError
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
@@ -13,43 +17,36 @@ from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
 
 
+def _read(lines, layout="lines"):
+  """Returns documents, as sentences of token ids, and counts of lines etc."""
+  tokenizer, progress = FullTokenizer(VOCAB_FILE), SILENT()
+  text_format = documents.TextFormat(layout)
+  config = BuildConfig(tokenizer, InstanceConfig(5), 1, text_format)
+  return RecordBuilder(config).documents(lines, progress), progress.counts
+
+
 def test_blank_lines_end_documents():
-  lines = ["1", " 2 ", "", " \u3000", "3", "none", "\x1c", "none", "", "4"]
-  ids = {"1": [1], "2": [2, 2], "3": [3], "4": [4], "none": []}
-  progress = SILENT()
-  result = documents.read_documents(lines, ids.__getitem__, progress)
-  assert result == [[[1], [2, 2]], [[3]], [[4]]]
-  counts = {"lines": 10, "tokens": 5, "documents": 3, "sentences": 4}
-  assert progress.counts == counts | {"dropped_lines": 2}
-
-
-def test_short_lines_are_dropped_and_long_lines_are_divided():
-  lines = ["a", "a bb ccc a bb", "a bb", "", "a", "", "a bb ccc"]
-  progress = SILENT()
-  limits = {"min_tokens": 2, "max_tokens": 3}
-  ids = {line: [*map(len, line.split())] for line in lines}
-  read = documents.read_documents
-  result = read(lines, ids.__getitem__, progress, **limits)
-  assert result == [[[1, 2, 3], [1, 2], [1, 2]], [[1, 2, 3]]]
-  counts = progress.counts
-  assert (counts["dropped_lines"], counts["cut_lines"]) == (2, 1)
+  # The control character \x01 is text without a token, and \x1c is a blank.
+  lines = ["1", " 2 2 ", "", " \u3000", "3", "\x01", "\x1c", "\x01", "", "4"]
+  result, counts = _read(lines)
+  one, two, three, four = FullTokenizer(VOCAB_FILE).ids("1 2 3 4")
+  assert result == [[[one], [two, two]], [[three]], [[four]]]
+  expected = {"lines": 10, "tokens": 5, "documents": 3, "sentences": 4}
+  assert counts == expected | {"dropped_lines": 2}
 
 
 @pytest.mark.parametrize(
-  ("layout", "sizes"), [("lines", [1, 2, 7]), ("paragraphs", [2, 5, 2])]
+  ("layout", "sizes", "dropped", "cut"),
+  [("lines", [[1, 2, 7], [1]], 0, 0), ("paragraphs", [[2, 5, 2]], 2, 1)],
 )
 def test_only_a_prose_text_loses_short_sentences_and_has_long_ones_divided(
-  layout, sizes
+  layout, sizes, dropped, cut
 ):
-  config = instances.BuildConfig(
-    FullTokenizer(VOCAB_FILE),
-    InstanceConfig(max_seq_length=5),
-    1,
-    documents.TextFormat(layout),
-  )
-  lines = ["the", "the river", "the " * 7]  # 1, 2 and 7 tokens
-  [document] = instances.RecordBuilder(config).documents(lines, SILENT())
-  assert [len(sentence) for sentence in document] == sizes
+  # 1, 2 and 7 tokens, then a document of one token
+  lines = ["the", "the river", "the " * 7, "", "the"]
+  result, counts = _read(lines, layout)
+  assert [[*map(len, document)] for document in result] == sizes
+  assert (counts["dropped_lines"], counts["cut_lines"]) == (dropped, cut)
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data import vocab
+from data import features, vocab
 from data.features import Masking
 from data.pretraining import documents, instances, shards
 from data.pretraining.documents import TextFormat
@@ -45,7 +45,7 @@ def _records(folder, paths, processes, names="abc", **changes):
   """
   config = corpus.build_config(**changes)
   outputs = [str(folder / name) for name in names]
-  write, workers = shards.write_in_memory, ()
+  write, workers = instances.write_in_memory, ()
   if processes:
     write, workers = shards.write_shards, (processes,)
   count = write(config, paths, outputs, *workers)
@@ -248,10 +248,9 @@ def _config(**masking):
 def test_the_preview_counts_pairs_and_masks(text, tmp_path, whole_word):
   config = _config(whole_word=whole_word)
   output = str(tmp_path / "records")
-  number = shards.write_in_memory(config, [text], [output])
-  columns = parser(config.instance_config.schema)(
-    list(tf.data.TFRecordDataset(output))
-  )
+  number = instances.write_in_memory(config, [text], [output])
+  parse = parser(features.pretraining(24, 5))
+  columns = parse(list(tf.data.TFRecordDataset(output)))
   records = {name: column.numpy() for name, column in columns.items()}
   labels, positions = records["masked_lm_ids"], records["masked_lm_positions"]
   shown = np.take_along_axis(records["input_ids"], positions, 1)
