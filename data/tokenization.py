@@ -9,6 +9,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from absl import logging
@@ -80,11 +81,11 @@ class FullTokenizer(Tokenizer):
     return GraphTokenizer(self)
 
 
+@dataclass(frozen=True)
 class BasicTokenizer:
   """Cleans text, and splits it at whitespace and around punctuation."""
 
-  def __init__(self, do_lower_case=True):
-    self.do_lower_case = do_lower_case
+  do_lower_case: bool = True
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits a text into words, punctuation characters and CJK characters."""
@@ -97,14 +98,14 @@ class BasicTokenizer:
     return text.translate(_SEPARATED).split()
 
 
+@dataclass(frozen=True)
 class WordpieceTokenizer:
   """Splits words from the left, always after the longest piece that is known.
 
   A word that cannot be split becomes [UNK].
   """
 
-  def __init__(self, vocab: Mapping[str, int]):
-    self.vocab = vocab
+  vocab: Mapping[str, int]
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Splits the words of a text: "unaffable" -> ["un", "##aff", "##able"]."""
