@@ -120,15 +120,15 @@ def fine_tune(task: Task[S]) -> None:
     model = task.make_model(run.config)
     if settings.do_train:
       train(run, task, model, data)
-    if settings.evaluates or settings.do_predict:
+    if settings.do_eval or settings.do_predict:
       step = run.load(model)
-    if settings.evaluates:
+    if settings.do_eval:
       evaluate(task, model, data, step, is_last=True)
     if settings.do_predict and processes.is_chief():
       for split, records in data.items():
         if split.startswith(task.predicted):
           evaluation = task.predict(model, split, records, step)
-          if evaluation and not settings.evaluates:
+          if evaluation and not settings.do_eval:
             _write_page(task, evaluation, split, data, step)
     run_folder.wait_for_chief()
   if settings.do_export:

@@ -86,6 +86,8 @@ class FineTuning(Vocabulary, Training):
     "Layers not to train, as in embeddings,0-5 or embeddings,encoder,pooler.",
   )
 
+  do_eval = False  # only EvaluatedFineTuning has the flag
+
   @property
   def is_sweep(self) -> bool:
     """True if flags name several settings or seeds to train with."""
@@ -110,13 +112,8 @@ class FineTuning(Vocabulary, Training):
     return self.do_train and (bool(self.eval_steps) or keeps_best)
 
   @property
-  def evaluates(self) -> bool:
-    """True if the final model is evaluated; run_squad.py has no --do_eval."""
-    return getattr(self, "do_eval", False)
-
-  @property
   def reads_dev(self) -> bool:
-    return self.evaluates or self.evaluates_while_training
+    return self.do_eval or self.evaluates_while_training
 
   @property
   def splits_to_read(self) -> list[str]:

@@ -37,7 +37,7 @@ def pretrain(settings: Settings) -> None:
       # Only the chief copies files with corrupt records. The others wait.
       if not is_chief:
         run_folder.wait_for_chief()
-      eval_set = eval_data(settings, run.config)
+      eval_set = eval_data(settings, run.config) if settings.eval_file else None
       if settings.do_train or not eval_set:
         train_set = train_data(settings, run.config)
       if is_chief:
@@ -94,18 +94,14 @@ def train_data(settings: Settings, config: BertConfig) -> PretrainingInput:
   return records
 
 
-def eval_data(
-  settings: Settings, config: BertConfig
-) -> PretrainingInput | None:
-  """Records of --eval_file; None without the flag.
+def eval_data(settings: Settings, config: BertConfig) -> PretrainingInput:
+  """Records of --eval_file.
 
   Unmasked records get masks by --masked_lm_prob and default replacements.
   """
-  if not settings.eval_file:
-    return None
   number, prob = settings.max_predictions_per_seq, settings.masked_lm_prob
   masking = Masking(number, prob, settings.do_whole_word_mask)
-  sources = [Source(files.expand(settings.eval_file))]
+  sources = [Source(files.expand(settings.needed("eval_file")))]
   return _records(settings, config, sources, masking)
 
 

@@ -124,7 +124,6 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   bare = train_data(sampling_weights=None, pack_examples=None)
   assert bare.given[0] == [Source([a, b])]
   assert bare.packing is None
-  assert task.eval_data(args.replace(eval_file=None), toy.config()) is None
   assert train_data(special_tokens=False).causal_targets[1] == "v"
 
 
