@@ -119,7 +119,8 @@ def _n_best(windows, logits, words, answer_text, config) -> list[_Entry]:
   null = _Entry("", 0.0, 0.0)
   if logits:
     # "No answer" is the span of [CLS] alone, in the window with the least score
-    start, end = logits[np.argmin([start[0] + end[0] for start, end in logits])]
+    of_cls = [start[0] + end[0] for start, end in logits]
+    start, end = logits[np.argmin(of_cls)]
     null = _Entry("", float(start[0]), float(end[0]))
   seen = set()
   for number, first, last in _candidates(windows, logits, null, config):

@@ -112,18 +112,15 @@ class WindowMaker:
     for index, example in enumerate(chunk.items, chunk.first):
       if example.doc_tokens is not words:  # else the last question's paragraph
         words = example.doc_tokens
-        document = self._tokenize(words)
+        pieces = [self._ids(word) for word in words]
+        lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
+        document = _Document(
+          ids=[token for piece in pieces for token in piece],
+          word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
+          word_starts=[0, *lengths.cumsum().tolist()],
+        )
       windows += self._windows(index, example, document)
     return windows
-
-  def _tokenize(self, words: list[str]) -> _Document:
-    pieces = [self._ids(word) for word in words]
-    lengths = np.fromiter(map(len, pieces), np.int32, len(pieces))
-    return _Document(
-      ids=[token for piece in pieces for token in piece],
-      word_ids=np.arange(len(words), dtype=np.int32).repeat(lengths),
-      word_starts=[0, *lengths.cumsum().tolist()],
-    )
 
   def _windows(
     self, index: int, example: SquadExample, document: _Document
