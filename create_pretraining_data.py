@@ -15,7 +15,7 @@ import os
 from absl import logging
 
 from cli import program
-from cli.settings import check_disjoint, check_is_new, check_output_file
+from cli.settings import check_is_new, check_output_file
 from data import tokenization, vocab_checks
 from data.pretraining import documents, instances, shards
 from storage import UserError, files
@@ -74,10 +74,8 @@ def main(settings: RecordSettings) -> None:
     from data.pretraining import beam  # optional dependency
 
     [output] = outputs
-    existing = beam.outputs(output)  # Beam removes these files
-    check_disjoint(inputs, *existing)
-    if not settings.overwrite:
-      check_is_new(*existing)
+    for existing in beam.outputs(output):  # Beam removes these files
+      check_output_file(existing, settings.overwrite, *inputs)
     options = settings.runner_options()
     total = beam.write(config, inputs, output, options)
   elif settings.num_workers:

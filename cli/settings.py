@@ -220,7 +220,8 @@ def line_of(parsed: flags.Flag) -> str:
 
 def check_output_file(path: str, overwrite: bool, *inputs: str) -> None:
   """Checks --output_file: writable, not in `inputs`, new unless `overwrite`."""
-  check_disjoint(inputs, path)
+  if os.path.realpath(path) in {os.path.realpath(name) for name in inputs}:
+    raise UserError(f"{path} is an input, too: choose another output")
   is_file = not os.path.exists(path) or os.path.isfile(path)
   if files.is_folder(path) or not is_file:
     raise OSError(f"--output_file={path} is not a regular file: name another")
@@ -235,10 +236,3 @@ def check_is_new(*paths: str) -> None:
       raise FileExistsError(
         f"{path} exists already; remove it, or give --overwrite"
       )
-
-
-def check_disjoint(inputs: Sequence[str], *outputs: str) -> None:
-  read = {os.path.realpath(path) for path in inputs}
-  for path in outputs:
-    if os.path.realpath(path) in read:
-      raise UserError(f"{path} is an input, too: choose another output")
