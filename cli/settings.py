@@ -111,7 +111,7 @@ class Settings:
       self.check_file(name)
 
   def check_file(self, name: str) -> None:
-    if path := self[name]:
+    if path := getattr(self, name):
       try:
         files.open_for_reading(path).close()
       except OSError as error:
