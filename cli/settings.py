@@ -207,6 +207,37 @@ def from_flags(
   )
 
 
+# --- command.flags: the flagfile in --output_dir that repeats the run --------
+
+COMMAND_FILE = "command.flags"
+# Flags that the user gives anew, because another run needs other folders.
+_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
+
+
+def repeating(settings: Settings, seed: int) -> str:
+  """Content of the flagfile that repeats this command with `seed`.
+
+  Includes default values, so that a change of defaults has no effect.
+  """
+  program = f"python {settings.program}.py"
+  lines = [
+    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
+    f"# repeats this run; relative paths begin in {os.getcwd()!r}",
+  ]
+  defaults = ["# Defaults:"]
+  # Settings made without a command line, as in tests, have no flags.
+  for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
+    parsed = flags.FLAGS[name]
+    is_given = name in settings.given
+    if name == "seed":
+      lines.append(f"--seed={seed}")
+    elif name in _OF_FOLDERS:
+      lines += [f"# {line_of(parsed)}"] * is_given
+    elif parsed.value is not None:
+      (lines if is_given else defaults).append(line_of(parsed))
+  return "\n".join([*lines, *defaults, ""])
+
+
 def line_of(parsed: flags.Flag) -> str:
   r"""Line of a flagfile. Absl strips lines: a tab is \t, and a blank space."""
   if parsed.boolean or parsed.serializer:

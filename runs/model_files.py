@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from absl import flags as absl_flags
 from absl import logging
 
-from cli.settings import Flag, S, flags_of, line_of
+from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from data import tokenization, vocab
 from modeling.config import SIDES, BertConfig, extensions, without_shape
 from runs import trained_model
@@ -20,9 +19,6 @@ from storage import UserError, files, processes
 from training import checkpoint_files
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
-COMMAND_FILE = "command.flags"
-# Flags that the user gives anew, because another run needs other folders.
-_OF_FOLDERS = ("output_dir", "do_export", "export_dir")
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
 _WORDS = "bert/embeddings/word_embeddings"
 _LAYER = re.compile(r"/encoder/layer_(\d+)/")
@@ -222,30 +218,10 @@ def _checked(flag: Flag, value):
 
 
 def save_command(settings: Training, seed: int) -> None:
-  """The chief worker writes the flagfile that repeats this command with `seed`.
-
-  Includes default values, so that a change of defaults has no effect.
-  """
-  if not processes.is_chief():
-    return
-  program = f"python {settings.program}.py"
-  lines = [
-    f"# {program} --flagfile=.../{COMMAND_FILE} --output_dir=NEW",
-    f"# repeats this run; relative paths begin in {os.getcwd()!r}",
-  ]
-  defaults = ["# Defaults:"]
-  # Settings made without a command line, as in tests, have no flags.
-  for name in sorted({*flags_of(type(settings))} & {*absl_flags.FLAGS}):
-    parsed = absl_flags.FLAGS[name]
-    is_given = name in settings.given
-    if name == "seed":
-      lines.append(f"--seed={seed}")
-    elif name in _OF_FOLDERS:
-      lines += [f"# {line_of(parsed)}"] * is_given
-    elif parsed.value is not None:
-      (lines if is_given else defaults).append(line_of(parsed))
-  path = os.path.join(settings.output_dir, COMMAND_FILE)
-  files.write_text(path, "\n".join([*lines, *defaults, ""]))
+  """The chief worker writes command.flags, which repeats this command."""
+  if processes.is_chief():
+    path = os.path.join(settings.output_dir, COMMAND_FILE)
+    files.write_text(path, repeating(settings, seed))
 
 
 def warn_if_changed(
