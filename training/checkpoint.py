@@ -75,26 +75,26 @@ class Reader:
 
   def __init__(self, prefix: str):
     self.prefix = prefix
-    self._reader = self._read(tf.train.load_checkpoint, prefix)
-    self.shapes = self._read(self._reader.get_variable_to_shape_map)
+    try:
+      self._reader = tf.train.load_checkpoint(prefix)
+      self.shapes = self._reader.get_variable_to_shape_map()
+    except Exception as error:  # TensorFlow raises many kinds
+      raise self._corrupt(error) from None
     if "_CHECKPOINTABLE_OBJECT_GRAPH" in self.shapes:
       raise UserError(
         f"{prefix} is an object-based TensorFlow 2 checkpoint, without names "
         "of variables: convert it with convert_checkpoint.py"
       )
 
-  def __contains__(self, name: str) -> bool:
-    return name in self.shapes
-
   def __getitem__(self, name: str):
-    return self._read(self._reader.get_tensor, name)
-
-  def _read(self, function, *arguments):
     try:
-      return function(*arguments)
-    except Exception as error:  # TensorFlow raises many kinds
-      text = f"the checkpoint {self.prefix} cannot be read: {error}"
-      raise CorruptCheckpoint(text) from None
+      return self._reader.get_tensor(name)
+    except Exception as error:
+      raise self._corrupt(error) from None
+
+  def _corrupt(self, error):
+    text = f"the checkpoint {self.prefix} cannot be read: {error}"
+    return CorruptCheckpoint(text)
 
   def assign(self, targets: Mapping[str, tf.Variable]) -> None:
     """Assigns each variable the checkpoint's value of the same name.
@@ -150,19 +150,19 @@ def restore(model, path: str, skipped: Container[str] = ()) -> list[str]:
   Raises ValueError if a shape differs, or a variable of the encoder is missing.
   """
   reader, known = open_reader(path), variables(model)
-  names = [name for name in known if name in reader and name not in skipped]
+  shapes = reader.shapes
+  names = [name for name in known if name in shapes and name not in skipped]
   restored = {name: known[name] for name in names}
   reader.assign(restored)  # before the next check, to explain a wrong shape
   for name in sorted(known.keys() - restored.keys()):
     if not restored or re.match("bert/.*(embeddings|encoder)/", name):
-      raise checkpoint_files.no_encoder(reader.prefix, reader.shapes, name)
+      raise checkpoint_files.no_encoder(reader.prefix, shapes, name)
   frozen = [v.path for v in model.non_trainable_variables]
   unneeded = {name for name in frozen if "/pooler/" in name}
   fresh = [name for name in known if name not in restored.keys() | unneeded]
   numbers = len(restored), len(restored) + len(fresh)
   logging.info("restored %d of %d variables from %s", *numbers, reader.prefix)
-  state = training_state(reader.shapes)
-  unused = sorted(reader.shapes.keys() - known.keys() - state)
+  unused = sorted(shapes.keys() - known.keys() - training_state(shapes))
   for label, names in (("fresh", fresh), ("not used", unused)):
     if names:
       logging.info("%s: %s", label, ", ".join(names))
@@ -179,7 +179,7 @@ def initialize(model, path: str, new_head: bool = False) -> list[str]:
   head = {
     name: (list(reader.shapes[name]), list(variable.shape))
     for name, variable in variables(model).items()
-    if name in reader and not _NO_HEAD.search(name)
+    if name in reader.shapes and not _NO_HEAD.search(name)
   }
   if new_head or any(saved != shape for saved, shape in head.values()):
     logging.warning("the head is fresh, not restored from %s", reader.prefix)

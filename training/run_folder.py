@@ -58,7 +58,7 @@ class Checkpoints:
     """
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
-    if reader and "run/seed" in reader:
+    if reader and "run/seed" in reader.shapes:
       seed = int(reader["run/seed"])
     elif seed is None:
       if processes.has_others():
@@ -86,7 +86,7 @@ class Checkpoints:
       return
     state = train_step.state
     reader = checkpoint.Reader(prefix)
-    missing = [name for name in state if name not in reader]
+    missing = [name for name in state if name not in reader.shapes]
     for name in checkpoint.variables(train_step.model):
       if name in missing:
         raise UserError(
@@ -95,7 +95,7 @@ class Checkpoints:
         )
     if missing:
       logging.warning("%s has no %s", prefix, ", ".join(missing[:4]))
-    reader.assign({name: v for name, v in state.items() if name in reader})
+    reader.assign({k: v for k, v in state.items() if k not in missing})
     average = train_step.average
     if average and not average.state.keys() <= reader.shapes.keys():
       average.restart()
@@ -153,8 +153,8 @@ def restore_trained(model, path: str) -> int:
     )
   reader, targets = checkpoint.open_reader(path), checkpoint.variables(model)
   averages = {k + checkpoint.AVERAGE: v for k, v in targets.items()}
-  reader.assign({k: v for k, v in averages.items() if k in reader})
-  return int(reader["global_step"]) if "global_step" in reader else 0
+  reader.assign({k: v for k, v in averages.items() if k in reader.shapes})
+  return int(reader["global_step"]) if "global_step" in reader.shapes else 0
 
 
 def wait_for_chief() -> None:
