@@ -27,7 +27,6 @@ from serving.run_page import Evaluation
 from storage import UserError, number_of, processes
 from training import checkpoint_files, report, run_folder
 from training.run_folder import BestCheckpoint
-from training.step import batch_inputs
 
 S = TypeVar("S", bound=FineTuning)
 Data = Mapping[str, RecordDataset]  # by split
@@ -272,7 +271,8 @@ def distilled(
   teacher = restore(type(settings), folder, entry, build, {}).model
 
   def outputs(batch):
-    values = teacher(batch_inputs(teacher, batch), training=False)
+    inputs = {name: batch[name] for name in teacher.input}
+    values = teacher(inputs, training=False)
     for name, value in model.output.items():
       if values[name].shape.rank > len(value.shape):
         # A span ensemble stacks logits.

@@ -22,6 +22,8 @@ from training import step as steps
 from training.report import Report
 from training.run_folder import Checkpoints, sum_over_replicas
 
+# Raised by TensorFlow for a corrupt record, among other reasons.
+RECORD_ERRORS = tf.errors.DataLossError, tf.errors.InvalidArgumentError
 _SECONDS_AT_ONCE = 5.0
 
 
@@ -45,11 +47,10 @@ class Plan:
 
   def steps_to_run(self, step: int, seconds_per_step: float) -> int:
     """Number of steps to run at once after `step` updates."""
-    intervals = filter(None, (self.save_every, self.evaluate_every))
-    stops = [self.num_train_steps, *((step // n + 1) * n for n in intervals)]
-    profiled = (self.profile_first, self.profile_last)
-    stops += [stop for stop in profiled if stop > step]
-    number = min(stops) - step
+    stops = [self.num_train_steps, self.profile_first, self.profile_last]
+    intervals = self.save_every, self.evaluate_every
+    stops += [(step // n + 1) * n for n in intervals if n]
+    number = min([stop for stop in stops if stop > step]) - step
     if self.profiles_at(step):  # up to the next stop, in one profile
       return number
     in_time = int(_SECONDS_AT_ONCE / seconds_per_step)
@@ -162,9 +163,13 @@ class Training:
       folder = self.plan.profile_folder
       logging.info("profile of %d steps: %s", number, folder)
       profile = tf.profiler.experimental.Profile(folder)
-    with steps.corrupt_record_errors(self.source), profile:
-      sums = train_step.train(batches, tf.constant(number))
-      sums = {name: np.asarray(value) for name, value in sums.items()}
+    try:
+      with profile:
+        sums = train_step.train(batches, tf.constant(number))
+        sums = {name: np.asarray(value) for name, value in sums.items()}
+    except RECORD_ERRORS:
+      raise_if_corrupt(self.source)
+      raise
     nonfinite = int(train_step.first_nonfinite_step.numpy())
     is_skipped = False
     if train_step.loss_scale:
@@ -185,6 +190,13 @@ class Training:
     report.log()
     state = self.train_step.state
     logging.info("saved %s", self.checkpoints.save(step, state))
+
+
+def raise_if_corrupt(source) -> None:
+  """Raises ValueError if `source` has a corrupt record; see RECORD_ERRORS."""
+  logging.info("searching the files for a corrupt record")
+  if message := source.first_corrupt():
+    raise UserError(message) from None
 
 
 def _synchronize(interrupted: bool, seconds: float) -> tuple[bool, float]:
@@ -213,10 +225,10 @@ def evaluate(
   totals = {name: np.zeros(2) for name in (*objective.names, "loss")}
   for batch in itertools.islice(batches, max_steps):
     sums = {name: value.numpy() for name, value in batch_sums(batch).items()}
-    loss = sum(
-      sums[name][0] / (sums[name][1] + objective.epsilon.get(name, 0.0))
-      for name in objective.terms
-    )
+    loss = 0.0
+    for name in objective.terms:
+      total, weight = sums[name]
+      loss += total / (weight + objective.epsilon.get(name, 0.0))
     for name, value in (sums | {"loss": np.array([loss, 1.0])}).items():
       totals[name] += value
   if not totals["loss"][1]:
@@ -230,7 +242,8 @@ def _batch_sums(model, objective, strategy):
 
   def on_replica(batch):
     batch, is_row = _replica_rows(batch, strategy.num_replicas_in_sync)
-    outputs = model(steps.batch_inputs(model, batch), training=False)
+    inputs = {name: batch[name] for name in model.input}
+    outputs = model(inputs, training=False)
     return steps.weighted_sums(objective, outputs, batch, is_row)
 
   @tf.function(reduce_retracing=True, autograph=False)
@@ -250,7 +263,7 @@ def predict(model, batches: Iterable) -> dict[str, np.ndarray]:
   forward = _forward(model, tf.distribute.get_strategy())
   result: dict[str, list] = {}
   for batch in batches:
-    outputs = forward(steps.batch_inputs(model, batch))
+    outputs = forward({name: batch[name] for name in model.input})
     passed = {name: v for name, v in batch.items() if name not in model.input}
     for name, value in (outputs | passed).items():
       result.setdefault(name, []).append(np.asarray(value))
@@ -286,7 +299,8 @@ def _forward(model, strategy):
       results = strategy.experimental_local_results(value)
       outputs[name] = results[0]
       if len(results) > 1:  # [ceil(B / R), ...] of each replica
-        outputs[name] = tf.concat(results, 0)[: _num_rows(batch)]
+        rows = tf.shape(next(iter(batch.values())))[0]
+        outputs[name] = tf.concat(results, 0)[:rows]
     return outputs
 
   inputs = {
@@ -301,21 +315,17 @@ def _replica_rows(batch: dict, replicas: int) -> tuple[dict, tf.Tensor]:
 
   Each of R replicas has ceil(B / R) rows.
   """
-  rows = _num_rows(batch)
+  first = next(iter(batch.values()))
+  rows = first.shape[0] or tf.shape(first)[0]
   size = -(-rows // replicas)
   context = tf.distribute.get_replica_context()
-  first = context.replica_id_in_sync_group % replicas * size
-  is_row = tf.cast(first + tf.range(size) < rows, tf.float32)
+  begin = context.replica_id_in_sync_group % replicas * size
+  is_row = tf.cast(begin + tf.range(size) < rows, tf.float32)
   if replicas == 1:
     return batch, is_row
   missing = size * replicas - rows
   result: dict[str, tf.Tensor] = {}
   for name, value in batch.items():
     gaps = [[0, missing]] + [[0, 0]] * (value.shape.rank - 1)
-    result[name] = tf.pad(value, gaps)[first : first + size]
+    result[name] = tf.pad(value, gaps)[begin : begin + size]
   return result, is_row
-
-
-def _num_rows(batch):
-  value = next(iter(batch.values()))
-  return value.shape[0] or tf.shape(value)[0]

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 import tensorflow as tf
 
@@ -86,10 +85,9 @@ class Optimizer:
     lr_multipliers: Sequence[float] | None = None,
     joins_all: bool = False,
   ):
-    self.names = list(variables)
-    self.variables = list(variables.values())
+    names, self.variables = list(variables), list(variables.values())
     self.beta_2 = beta_2
-    self.lr_multipliers = lr_multipliers or [1.0] * len(self.variables)
+    self.lr_multipliers = lr_multipliers or [1.0] * len(names)
     self.state: dict[str, tf.Variable | Slot] = {}
     members = defaultdict(list)
     for i, (name, variable) in enumerate(variables.items()):
@@ -98,27 +96,24 @@ class Optimizer:
       key = self.lr_multipliers[i], decay, None if is_joined else name
       members[key].append(i)
     # Multiplier, decay, indices of variables, slots.
-    self._groups = [
-      (multiplier, decay, indices, self._make_slots(indices))
-      for (multiplier, decay, _), indices in members.items()
-    ]
-    compiled = partial(tf.function, autograph=False, jit_compile=True)
-    self._run_update = compiled(self._update) if joins_all else self._update
-
-  def _make_slots(self, indices: Sequence[int]) -> list[tf.Variable]:
-    """Makes the slots of a group; several variables have joint slots [N]."""
-    shapes = [self.variables[i].shape for i in indices]
-    total = sum(shape.num_elements() for shape in shapes)
-    is_joint = len(indices) > 1
-    zeros = tf.zeros([total] if is_joint else shapes[0])
-    joint = [tf.Variable(zeros, trainable=False, name=x) for x in self.slots]
-    start = 0
-    for i, shape in zip(indices, shapes, strict=True):
-      for name, slot in zip(self.slots, joint, strict=True):
-        own = Slot(slot, start, shape) if is_joint else slot
-        self.state[f"{self.names[i]}/{name}"] = own
-      start += shape.num_elements()
-    return joint
+    self._groups: list[tuple] = []
+    for (multiplier, decay, _), indices in members.items():
+      shapes = [self.variables[i].shape for i in indices]
+      sizes = [shape.num_elements() for shape in shapes]
+      is_joint = len(indices) > 1
+      zeros = tf.zeros([sum(sizes)] if is_joint else shapes[0])
+      slots = [tf.Variable(zeros, trainable=False, name=x) for x in self.slots]
+      start = 0
+      for i, shape, size in zip(indices, shapes, sizes, strict=True):
+        for name, slot in zip(self.slots, slots, strict=True):
+          own = Slot(slot, start, shape) if is_joint else slot
+          self.state[f"{names[i]}/{name}"] = own
+        start += size
+      self._groups.append((multiplier, decay, indices, slots))
+    self._run_update = self._update
+    if joins_all:
+      compiled = tf.function(self._update, autograph=False, jit_compile=True)
+      self._run_update = compiled
 
   def direction(self, gradient, slots, step):
     """Returns the direction of an update, and the new slots.
@@ -133,25 +128,19 @@ class Optimizer:
     """Rescales a variable's update, which includes weight decay."""
     return update
 
-  def apply(
-    self, gradients, learning_rate, step, gradient_scale=1.0, enabled=None
-  ) -> None:
-    """Updates every variable that has a gradient.
+  def apply(self, strategy, gradients, scalars, enabled=None) -> None:
+    """Updates every variable that has a gradient; called by merge_call.
 
     A variable without a gradient stays the same, but its joint slots decay.
-    `gradients` are summed over replicas, `step` counts the updates before this
-    one, and `gradient_scale` multiplies the gradients (see `clip_factor`). If
-    `enabled`, a scalar bool, is False, there is no update.
+    `gradients` are summed over replicas. `scalars` are the learning rate, a
+    factor for the gradients (see `clip_factor`), and, float32, the number of
+    updates before this one. If `enabled`, a scalar bool, is False, there is no
+    update.
     """
-    replica = tf.distribute.get_replica_context()
-    scalars = learning_rate, gradient_scale, tf.cast(step, tf.float32)
-    replica.merge_call(self._apply, args=(gradients, scalars, enabled))
-
-  def _apply(self, strategy, gradients, scalars, enabled):
     update = strategy.extended.update
     for multiplier, decay, indices, slots in self._groups:
       own = [gradients[i] for i in indices]
-      if any(gradient is not None for gradient in own):
+      if [gradient for gradient in own if gradient is not None]:
         variables = [self.variables[i] for i in indices]
         options = multiplier, decay, enabled
         args = own, variables, slots, scalars, options
@@ -161,7 +150,7 @@ class Optimizer:
     """Updates a group's slots, and its variables that have a gradient."""
     _, decay, _ = options
     pairs = zip(gradients, variables, strict=True)
-    gradient = _join(tf.zeros_like(v) if g is None else g for g, v in pairs)
+    gradient = _join([tf.zeros_like(v) if g is None else g for g, v in pairs])
     # Weight decay needs separate variables. Without decay, one vector will do.
     old = variables if decay else [_join(variables)]
     old = [tf.convert_to_tensor(tensor) for tensor in (*old, *slots)]
@@ -172,7 +161,8 @@ class Optimizer:
     for variable, value, gradient in rows:
       if gradient is not None:
         variable.assign(value)
-    _assign(slots, new[number:])
+    for slot, value in zip(slots, new[number:], strict=True):
+      slot.assign(value)
 
   @tf.function(autograph=False, jit_compile=True)
   def _changed(self, old, gradient, scalars, options):

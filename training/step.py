@@ -5,8 +5,8 @@ the update does not depend on how the batch is divided. Activations may be
 bfloat16, or float16 with loss scaling. All other values are float32.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from storage import UserError, setting
 from training import checkpoint, optimization
@@ -35,18 +34,6 @@ def _scalar_variable(value, dtype: tf.DType, name: str) -> tf.Variable:
   kind = tf.VariableAggregation.ONLY_FIRST_REPLICA
   options = {"trainable": False, "name": name, "aggregation": kind}
   return tf.Variable(tf.constant(value, dtype), **options)
-
-
-@contextmanager
-def corrupt_record_errors(source) -> Iterator[None]:
-  """Context that replaces TensorFlow's error by one about a corrupt record."""
-  try:
-    yield
-  except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
-    logging.info("searching the files for a corrupt record")
-    if message := source.first_corrupt():
-      raise UserError(message) from None
-    raise
 
 
 class LossScale:
@@ -117,6 +104,8 @@ class TrainStep:
     self.examples = _scalar_variable(0, tf.int64, "examples")
     self.seed = _scalar_variable(self.seed, tf.int64, "seed")
     self.first_nonfinite_step = _scalar_variable(-1, tf.int64, "nonfinite_step")
+    self.names = [*self.objective.names, "loss", "gradient_norm"]
+    self.names += ["skipped_steps"] if self.loss_scale else []
     self._gradients = self._accumulate if number > 1 else self._differentiate
     self._clip_factor = optimization.clip_factor
     compiled = partial(tf.function, autograph=False, jit_compile=True)
@@ -141,7 +130,7 @@ class TrainStep:
       state |= extra.state if extra else {}
     return state
 
-  @tf.function(autograph=False)
+  @tf.function
   def train(self, iterator, steps: tf.Tensor) -> dict:
     """Runs `steps` (scalar int) updates on batches from an iterator.
 
@@ -149,26 +138,18 @@ class TrainStep:
     and metrics, `loss` and `gradient_norm`. A loss scale adds `skipped_steps`,
     and the other sums leave skipped steps out.
     """
-    names = [*self.objective.names, "loss", "gradient_norm"]
-    names += ["skipped_steps"] if self.loss_scale else []
-
-    def run_on_replica(batch, sums):
-      new = self._run_step(batch)
-      return sums + tf.stack([new[name] for name in names])
-
-    def run_step(i, sums):
-      args = next(iterator), sums
-      return i + 1, self.strategy.run(run_on_replica, args=args)
-
     self.first_nonfinite_step.assign(-1)
     # Each replica sums on its device, so the host need not wait for each step.
-    zeros = self.strategy.run(lambda: tf.zeros([len(names), 2]))
-    _, sums = tf.while_loop(lambda i, _: i < steps, run_step, (0, zeros))
+    sums = self.strategy.run(tf.zeros, args=([len(self.names), 2],))
+    for _ in tf.range(steps):
+      sums = self.strategy.run(self._run_step, args=(next(iterator), sums))
     totals = self.strategy.reduce("SUM", sums, axis=None)
-    return {name: totals[i] for i, name in enumerate(names)}
+    return {name: totals[i] for i, name in enumerate(self.names)}
 
-  def _step(self, batch):
-    """Runs one update on a replica; returns sums as `train` does."""
+  # AutoGraph would convert all called functions, which takes seconds.
+  @tf.autograph.experimental.do_not_convert
+  def _step(self, batch, totals):
+    """Runs one update on a replica; adds its sums to `totals`, see `train`."""
     replica = tf.distribute.get_replica_context()
     weights = self.objective.weights(batch)
     weight_sums = {name: tf.reduce_sum(w) for name, w in weights.items()}
@@ -188,8 +169,9 @@ class TrainStep:
     checked = norm if self.loss_scale else sums["loss"][0] + norm
     finite = tf.math.is_finite(checked)
     enabled = finite if self.loss_scale else None
-    rate = self.learning_rate(self.step)
-    self.optimizer.apply(gradients, rate, self.step, factor, enabled)
+    done = tf.cast(self.step, tf.float32)
+    scalars = self.learning_rate(self.step), factor, done
+    replica.merge_call(self.optimizer.apply, (gradients, scalars, enabled))
     sums["gradient_norm"] = tf.stack([norm * weight, weight])
     if self.loss_scale:
       self.loss_scale.update(finite)
@@ -203,7 +185,7 @@ class TrainStep:
     if self.average:
       self.average.update(self.step)
     self.examples.assign_add(self.batch_size)
-    return sums
+    return totals + tf.stack([sums[name] for name in self.names])
 
   @tf.function
   def _accumulate(self, batch, weight_sums, replica_id):
@@ -225,7 +207,6 @@ class TrainStep:
       sums = {name: sums[name] + new_sums[name] for name in sums}
     return gradients, sums
 
-  # AutoGraph would convert all called functions, which takes seconds.
   @tf.autograph.experimental.do_not_convert
   def _differentiate(self, batch, weight_sums, replica_id, microbatch=0):
     """Gradients and sums of a micro-batch, with losses over `weight_sums`."""
@@ -242,7 +223,8 @@ class TrainStep:
       self.dropout_seeds(seed),
     ):
       tape.watch(self.variables)
-      outputs = self.model(batch_inputs(self.model, batch), training=True)
+      inputs = {name: batch[name] for name in self.model.input}
+      outputs = self.model(inputs, training=True)
       sums = weighted_sums(objective, outputs, batch)
       terms = [
         sums[name][0] / (weight_sums[name] + objective.epsilon.get(name, 0.0))
@@ -255,11 +237,6 @@ class TrainStep:
     # have the weight 1.
     parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
     return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
-
-
-def batch_inputs(model, batch: dict) -> dict:
-  """Returns the fields of a batch that are inputs of the model."""
-  return {name: batch[name] for name in model.input}
 
 
 def weighted_sums(objective, outputs: dict, batch: dict, is_row=None) -> dict:

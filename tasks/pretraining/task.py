@@ -25,7 +25,6 @@ from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining.answers import Answers
 from tasks.pretraining.settings import Settings
 from training import checkpoint_files, loop, report, run_folder
-from training import step as steps
 
 
 def pretrain(settings: Settings) -> None:
@@ -138,9 +137,12 @@ def evaluate(
   flag = "--eval_file" if settings.eval_file else "the records of --input_file"
   logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
-  with steps.corrupt_record_errors(source):
-    number = settings.max_eval_steps
+  number = settings.max_eval_steps
+  try:
     results = loop.evaluate(model, objective, batches, number)
+  except loop.RECORD_ERRORS:
+    loop.raise_if_corrupt(source)
+    raise
   report.write_evaluation(settings.output_dir, results, step)
 
 

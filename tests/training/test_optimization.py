@@ -32,16 +32,22 @@ def test_only_kernels_have_weight_decay():
   assert [name for name in names if not is_excluded(name)] == decayed
 
 
+def _apply(optimizer, gradients, rate, step, factor=1.0, enabled=None):
+  scalars = tf.constant(rate), factor, tf.constant(float(step))
+  context = tf.distribute.get_replica_context()
+  context.merge_call(optimizer.apply, (gradients, scalars, enabled))
+
+
 def test_two_updates_equal_a_calculation_by_hand():
   kernel, bias = tf.Variable([1.0, -2.0]), tf.Variable([3.0])
   adam = AdamWeightDecay({"kernel": kernel, "bias": bias}, 0.1)
-  adam.apply([tf.constant([1.0, 2.0]), tf.constant([4.0])], tf.constant(0.5), 0)
+  _apply(adam, [tf.constant([1.0, 2.0]), tf.constant([4.0])], 0.5, 0)
   # m = 0.1 g, v = 0.001 g^2: the ratio is 0.1 / sqrt(0.001) = 3.16228
   ratio = 3.16228
   expected = [1 - 0.5 * (ratio + 0.1), -2 - 0.5 * (ratio - 0.2)]
   np.testing.assert_allclose(kernel, expected, rtol=1e-4)
   np.testing.assert_allclose(bias, [3 - 0.5 * ratio], rtol=1e-4)
-  adam.apply([None, tf.constant([0.0])], tf.constant(0.5), 1)
+  _apply(adam, [None, tf.constant([0.0])], 0.5, 1)
   np.testing.assert_allclose(adam.state["bias/adam_m"], [0.9 * 0.4], rtol=1e-5)
   np.testing.assert_allclose(adam.state["kernel/adam_m"], [0.1, 0.2], rtol=1e-5)
 
@@ -53,7 +59,7 @@ def test_repeated_gradient_rows_are_summed_in_the_update_but_not_in_the_norm():
   factor, norm = optimization.clip_factor([rows], 0.0)  # without a maximum
   assert (float(factor), float(norm)) == (1.0, 5.0)  # sqrt(3^2 + 4^2), not 7
   adam = AdamWeightDecay({"table": table})
-  adam.apply([rows], tf.constant(0.0), 0)
+  _apply(adam, [rows], 0.0, 0)
   np.testing.assert_allclose(
     adam.state["table/adam_m"], [[0.0], [0.7], [0.0]], rtol=1e-6
   )
@@ -90,7 +96,7 @@ def test_updates_of_lamb_equal_algorithm_2_of_its_paper():
   lamb = Lamb(dict(zip(("kernel", "bias"), variables, strict=True)), 0.1)
   gradients = _gradients(20)
   for step, pair in enumerate(gradients):
-    lamb.apply(list(map(tf.constant, pair)), tf.constant(0.02), step)
+    _apply(lamb, list(map(tf.constant, pair)), 0.02, step)
     expected = _lamb_in_numpy(kernel, bias, gradients[: step + 1], 0.02, 0.1)
     for variable, value in zip(variables, expected, strict=True):
       np.testing.assert_allclose(variable, value, rtol=1e-5, atol=1e-6)
@@ -100,7 +106,7 @@ def test_lamb_updates_a_kernel_of_zeros_like_adam():
   """A norm of 0 would keep the values at zero or give NaN."""
   first, second = tf.Variable([[0.0]]), tf.Variable([[0.0]])
   lamb = Lamb({"a": first, "b": second})
-  lamb.apply([tf.constant([[1.0]]), second], tf.constant(0.5), 0)
+  _apply(lamb, [tf.constant([[1.0]]), second], 0.5, 0)
   np.testing.assert_allclose(first, [[-0.5]], rtol=1e-5)
   np.testing.assert_array_equal(second, [[0.0]])
 
@@ -130,7 +136,7 @@ def test_a_multiplier_scales_the_update_of_its_variable():
   names, multipliers = "abc", [0.5, 0.0, 1.0]
   variables = {name: tf.Variable([0.0]) for name in names}
   adam = AdamWeightDecay(variables, 0.0, lr_multipliers=multipliers)
-  adam.apply([tf.constant([1.0])] * 3, tf.constant(0.1), 0)
+  _apply(adam, [tf.constant([1.0])] * 3, 0.1, 0)
   updates = np.array([variables[name][0] for name in names])
   np.testing.assert_allclose(
     updates, np.multiply(multipliers, updates[2]), rtol=1e-6
@@ -230,8 +236,8 @@ def test_joined_variables_are_updated_like_separate_variables(kind, tmp_path):
       for shape in ((2, 3), (3, 2), 2)
     )
     rows = tf.IndexedSlices(rows, tf.constant([1, 1]), tf.constant([4, 3]))
-    rate, scale, enabled = tf.constant(0.1), 0.5, tf.constant(step != 1)
-    optimizer.apply([rows, *dense, None], rate, step, scale, enabled)
+    enabled = tf.constant(step != 1)
+    _apply(optimizer, [rows, *dense, None], 0.1, step, 0.5, enabled)
 
   single, joined = make(False), make(True)
   for step in range(3):

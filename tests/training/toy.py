@@ -111,6 +111,17 @@ def train_graph(step, data=None):
   return step.train.get_concrete_function(batch, tf.constant(1)).graph
 
 
+def zeros(step):
+  """Returns sums of no steps; a step adds its sums."""
+  return tf.zeros([len(step.names), 2])
+
+
+def step_graph(step, batch):
+  """Returns the graph of one update on one device."""
+  function = tf.function(step._step)
+  return function.get_concrete_function(batch, zeros(step)).graph
+
+
 def values(state):
   """Returns {name: array} of variables and slots."""
   return {name: tf.convert_to_tensor(v).numpy() for name, v in state.items()}
