@@ -102,7 +102,9 @@ def pretrainer(config: BertConfig, next_sentence: bool = True) -> keras.Model:
   tokens = {name: inputs[name] for name in ENCODER_INPUTS}
   outputs = bert(**tokens, positions=inputs["masked_lm_positions"])
   head = heads.PretrainingHeads(config, next_sentence)
-  return keras.Model(inputs, _pretraining_logits(head, outputs))
+  masked, table = outputs["sequence_output"], outputs["embedding_table"]
+  logits = head(masked, outputs["pooled_output"], table)
+  return keras.Model(inputs, logits)
 
 
 def classifier(
@@ -198,14 +200,11 @@ def packed(model: keras.Model) -> keras.Model:
     return keras.Model(rows | slots, {"logits": logits})
   rows |= _named_inputs("output_slots")
   outputs = encoder(**rows)
+  pooled = outputs["pooled_output"]
   if isinstance(head, heads.PretrainingHeads):
-    return keras.Model(rows, _pretraining_logits(head, outputs))
-  return keras.Model(rows, {"logits": head(outputs["pooled_output"])})
-
-
-def _pretraining_logits(head, outputs):
-  names = "sequence_output", "pooled_output", "embedding_table"
-  return head(*(outputs[name] for name in names))
+    masked, table = outputs["sequence_output"], outputs["embedding_table"]
+    return keras.Model(rows, head(masked, pooled, table))
+  return keras.Model(rows, {"logits": head(pooled)})
 
 
 def multiple_choice(config: BertConfig) -> keras.Model:
@@ -223,23 +222,20 @@ def _pooled(bert, tokens):
   return bert(**tokens, positions=no_positions)["pooled_output"]
 
 
-def _sequence(config):
-  """Inputs, and the vectors of all tokens, [B, T, H]; freezes the pooler."""
-  inputs = _named_inputs(*ENCODER_INPUTS)
-  bert = make_encoder(config, trains_pooler=False)
-  return inputs, bert(**inputs)["sequence_output"]
-
-
 def span_labeler(config: BertConfig) -> keras.Model:
   """Makes a SQuAD model: tokens -> `start_logits`, `end_logits` [B, T]."""
-  inputs, sequence = _sequence(config)
-  return keras.Model(inputs, heads.SpanHead(config)(sequence))
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  outputs = make_encoder(config, trains_pooler=False)(**inputs)
+  logits = heads.SpanHead(config)(outputs["sequence_output"])
+  return keras.Model(inputs, logits)
 
 
 def tagger(config: BertConfig, num_tags: int) -> keras.Model:
   """Makes a classifier of tokens (paper, 5.3): tokens -> `logits` [B, T, L]."""
-  inputs, sequence = _sequence(config)
-  logits = heads.ClassificationHead(num_tags, config)(sequence)
+  inputs = _named_inputs(*ENCODER_INPUTS)
+  outputs = make_encoder(config, trains_pooler=False)(**inputs)
+  head = heads.ClassificationHead(num_tags, config)
+  logits = head(outputs["sequence_output"])
   return keras.Model(inputs, {"logits": logits})
 
 
@@ -292,7 +288,8 @@ def layerwise_lr_multipliers(names: Iterable[str], decay: float) -> list[float]:
   arXiv 1801.06146.
   """
   layers = [_layer_of(name) for name in names]
-  top = max((n for _, n in layers if n is not None), default=-1)
+  numbers = [number for _, number in layers if number is not None]
+  top = max(numbers, default=-1)
   depths = {"": 0, "embeddings": 2 + top}
   return [
     decay ** (depths.get(part, 1) if number is None else 1 + top - number)
