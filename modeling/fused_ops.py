@@ -255,29 +255,31 @@ def _softmax_gradient(probs, upstream, *, scale):
 
 
 def cross_entropy(logits, labels):
-  """-log softmax(logits)[label], nats: [..., L], [...] int -> [...] float32."""
-  if not is_fused():
-    logits = ops.cast(logits, "float32")
-    return ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+  """-log softmax(logits)[label], nats: [..., L], [...] int -> [...] float32.
+
+  The loss of a label out of range is 0.
+  """
+  in_range = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
+  labels = ops.where(in_range, labels, 0)
 
   @ops.custom_gradient
   def fused(logits):
     probs = ops.softmax(ops.cast(logits, "float32"))
     # log(sum(exp)) from the top probability, which cannot underflow.
     top, index = ops.top_k(probs, 1)
-    log_sum = _gather(logits, index[..., 0]) - ops.log(top[..., 0])
-    loss = log_sum - _gather(logits, labels)
+    index = ops.concatenate([index, labels[..., None]], axis=-1)
+    pair = ops.cast(ops.take_along_axis(logits, index, axis=-1), "float32")
+    loss = pair[..., 0] - ops.log(top[..., 0]) - pair[..., 1]
     return loss, lambda upstream: tracing.run_compiled(
       _cross_entropy_gradient, probs, labels, upstream, dtype=logits.dtype
     )
 
-  return fused(logits)
-
-
-def _gather(logits, labels):
-  """The logit of each label: [..., L], [...] -> [...] float32."""
-  values = ops.take_along_axis(logits, labels[..., None], axis=-1)
-  return ops.cast(values[..., 0], "float32")
+  if is_fused():
+    loss = fused(logits)
+  else:
+    logits = ops.cast(logits, "float32")
+    loss = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+  return ops.where(in_range, loss, 0.0)
 
 
 def _cross_entropy_gradient(probs, labels, upstream):
@@ -287,14 +289,19 @@ def _cross_entropy_gradient(probs, labels, upstream):
   return (probs - ops.cast(is_label, probs.dtype)) * upstream[..., None]
 
 
-def argmax(logits):
-  """Index of the largest logit of each row: [..., L] -> [...] int."""
-  if not is_fused():
+def is_correct(logits, labels):
+  """1 where the largest logit is the label's: [..., L], [...] -> float32."""
+  logits = ops.cast(logits, "float32")
+  if is_fused():
+    # cross_entropy has the same operations, and TensorFlow merges both.
+    predicted = ops.top_k(ops.softmax(logits), 1)[1][..., 0]
+  else:
     # Keras' argmax of floats runs on the host, even with a GPU, due to -0.0.
-    logits = ops.cast(logits, "float32")
-    return ops.argmax(logits == ops.max(logits, -1, keepdims=True), axis=-1)
-  # cross_entropy has the same operations, and TensorFlow merges both.
-  return ops.top_k(ops.softmax(ops.cast(logits, "float32")), 1)[1][..., 0]
+    is_largest = logits == ops.max(logits, -1, keepdims=True)
+    predicted = ops.argmax(is_largest, axis=-1)
+  # TensorFlow compares int32 on the host, even with a GPU, but not floats.
+  is_label = ops.cast(predicted, "float32") == ops.cast(labels, "float32")
+  return ops.cast(is_label, "float32")
 
 
 def sum_leading_axes(x):

@@ -12,7 +12,7 @@ from typing import Any
 
 from keras import ops
 
-from modeling import fused_ops
+from modeling.fused_ops import cross_entropy, is_correct
 
 
 def divergence(logits, teacher_logits, temperature: float):
@@ -37,8 +37,8 @@ class Objective:
   0.693
   """
 
-  terms: tuple[str, ...]
-  metric_names: tuple[str, ...]
+  terms: Sequence[str]
+  metric_names: Sequence[str]
   weights: Callable[[dict], dict]  # batch -> {term: weights of its items}
   losses: Callable[[dict, dict], dict]  # {term: losses of its items}
   # {name: (values, weights)}; the report has the weighted mean.
@@ -49,23 +49,8 @@ class Objective:
   distance: Callable[..., Any] = divergence
 
   @property
-  def names(self) -> tuple[str, ...]:
-    return self.terms + self.metric_names
-
-
-def cross_entropy(logits, labels):
-  """-log softmax(logits)[label] in nats; 0 for a label out of range."""
-  in_range = ops.logical_and(labels >= 0, labels < ops.shape(logits)[-1])
-  values = fused_ops.cross_entropy(logits, ops.where(in_range, labels, 0))
-  return ops.where(in_range, values, 0.0)
-
-
-def is_correct(logits, labels):
-  """1 where the largest logit is the label's: [..., L], [...] -> float32."""
-  # TensorFlow compares int32 on the host, even with a GPU, but not floats.
-  pair = fused_ops.argmax(logits), labels
-  predicted, labels = (ops.cast(x, "float32") for x in pair)
-  return ops.cast(predicted == labels, "float32")
+  def names(self) -> list[str]:
+    return [*self.terms, *self.metric_names]
 
 
 def pretraining(next_sentence: bool = True) -> Objective:
@@ -80,8 +65,8 @@ def pretraining(next_sentence: bool = True) -> Objective:
       yield "next_sentence", labels, ops.ones_like(labels, dtype="float32")
 
   return Objective(
-    terms=tuple(f"{task}_loss" for task in tasks),
-    metric_names=tuple(f"{task}_accuracy" for task in tasks),
+    terms=[f"{task}_loss" for task in tasks],
+    metric_names=[f"{task}_accuracy" for task in tasks],
     weights=lambda batch: {f"{task}_loss": w for task, _, w in items(batch)},
     losses=lambda outputs, batch: {
       f"{task}_loss": cross_entropy(outputs[f"{task}_logits"], labels)
