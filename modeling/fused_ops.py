@@ -17,7 +17,7 @@ output size, H any size, L labels.
 """
 
 import math
-from functools import partial
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -36,11 +36,11 @@ def _run(chain, *tensors, training, dtype=None, **options):
   return ops.cast(chain(*tensors, **options), dtype)
 
 
-def sizes(x) -> tuple:
+def sizes(x) -> Sequence:
   """Sizes of x for a reshape: -1 for one unknown size, tensors for several."""
   if tuple(x.shape).count(None) > 1:  # otherwise -1 saves five operations
     return ops.shape(x)
-  return tuple(-1 if size is None else size for size in x.shape)
+  return [-1 if size is None else size for size in x.shape]
 
 
 def dense(x, kernel, bias, *, activation="linear", training=None):
@@ -111,8 +111,8 @@ def uniform_bits(shape, seed):
 def _hash(x):
   """The 32-bit hash `lowbias32`. Source: C. Wellons, nullprogram.com, 2018."""
   for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
-    shift, factor = (ops.array(n, "uint32") for n in (shift, factor))
-    x = ops.bitwise_xor(x, ops.bitwise_right_shift(x, shift)) * factor
+    shifted = ops.bitwise_right_shift(x, ops.array(shift, "uint32"))
+    x = ops.bitwise_xor(x, shifted) * ops.array(factor, "uint32")
   return x
 
 
@@ -167,28 +167,25 @@ def dropout_add_layer_norm(
   return _run(norm, total, gamma, beta, training=training, dtype=x.dtype)
 
 
-_row_means = partial(ops.mean, axis=-1, keepdims=True)
-
-
-def _standardize(x, mean=_row_means):
-  """Returns rows with mean 0 and variance 1, and the scale of each row."""
-  centered = x - mean(x)
-  scale = ops.rsqrt(mean(ops.square(centered)) + 1e-12)
-  return centered * scale, scale
+_EPSILON = 1e-12  # of the normalization
 
 
 def _layer_norm(x, gamma, beta):
-  return _standardize(x)[0] * gamma + beta
+  centered = x - ops.mean(x, axis=-1, keepdims=True)
+  variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+  return centered * ops.rsqrt(variance + _EPSILON) * gamma + beta
 
 
 def _fused_layer_norm(x, gamma, beta):
   size = x.shape[-1]
+  """Returns the same. Matrix products are the fastest sums, to compile, too."""
   ones = ops.ones((size, 1))
 
   @ops.custom_gradient
-  def forward(x, gamma, beta):
-    # Matrix products are the fastest sums, to compile as well.
-    standard, scale = _standardize(x, mean=lambda x: x @ ones / size)
+  def fused(x, gamma, beta):
+    centered = x - x @ ones / size
+    scale = ops.rsqrt(ops.square(centered) @ ones / size + _EPSILON)
+    standard = centered * scale
 
     def gradient(upstream):
       weights = ops.reshape(gamma, (size, 1))
@@ -202,7 +199,7 @@ def _fused_layer_norm(x, gamma, beta):
 
     return standard * gamma + beta, gradient
 
-  return forward(x, gamma, beta)
+  return fused(x, gamma, beta)
 
 
 def masked_softmax(

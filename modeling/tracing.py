@@ -212,7 +212,7 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   """
   values = [t if t is None else tf.convert_to_tensor(t) for t in tensors]
   # One function per signature: TensorFlow warns of functions with many traces.
-  signature = (t if t is None else (t.dtype, *t.shape) for t in values)
+  signature = [t if t is None else (t.dtype, *t.shape) for t in values]
   dtype = keras.backend.standardize_dtype(dtype)
   size = tensors[0].shape.num_elements()  # None if a size is unknown
   is_small = size is not None and size < MIN_COMPILED_SIZE
@@ -225,7 +225,7 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
 def _compiled(chain, signature, dtype, options, is_small):
   def call(*tensors):
     remaining = iter(tensors)
-    arguments = (to_float32(next(remaining)) if s else None for s in signature)
+    arguments = [to_float32(next(remaining)) if s else None for s in signature]
     return ops.cast(chain(*arguments, **dict(options)), dtype)
 
   settings = {"jit_compile": True}
