@@ -108,9 +108,21 @@ class Bert(layers.ConfigLayer):
     self, input_ids, input_mask=None, segment_ids=None, positions=None, **_
   ):
     # Otherwise Keras would trace the network to find these shapes.
-    shape = self.config.vocab_size, self.config.hidden_size
-    table = keras.KerasTensor(shape, self.compute_dtype)
-    return output_spec(self, input_ids, positions) | {"embedding_table": table}
+    config, dtype = self.config, self.compute_dtype
+    batch, tokens = input_ids.shape
+    width = config.hidden_size
+    blocks, selected = config.num_hidden_layers, tokens
+    if positions is not None:
+      blocks, selected = blocks - 1, positions.shape[1]
+    return {
+      "embedding_output": keras.KerasTensor((batch, tokens, width), dtype),
+      "encoder_layers": [
+        keras.KerasTensor((batch, tokens, width), dtype) for _ in range(blocks)
+      ],
+      "sequence_output": keras.KerasTensor((batch, selected, width), dtype),
+      "pooled_output": keras.KerasTensor((batch, width), dtype),
+      "embedding_table": keras.KerasTensor((config.vocab_size, width), dtype),
+    }
 
 
 def make_attention_mask(input_mask, attention: str):
@@ -127,25 +139,6 @@ def make_attention_mask(input_mask, attention: str):
   causal = query >= key if attention == "left_to_right" else query <= key
   # Not a product: TensorFlow multiplies int32 on the host, even with a GPU.
   return ops.logical_and(ops.expand_dims(causal, 0), key_mask)
-
-
-def output_spec(layer, input_ids, positions):
-  """Shapes and types of an encoder's outputs, without the embedding table."""
-  batch, length = input_ids.shape
-  blocks, selected = layer.config.num_hidden_layers, length
-  if positions is not None:
-    blocks, selected = blocks - 1, positions.shape[1]
-
-  def spec(*shape):
-    shape = (*shape, layer.config.encoder_output_size)
-    return keras.KerasTensor(shape, layer.compute_dtype)
-
-  return {
-    "embedding_output": spec(batch, length),
-    "encoder_layers": [spec(batch, length) for _ in range(blocks)],
-    "sequence_output": spec(batch, selected),
-    "pooled_output": spec(batch),
-  }
 
 
 class Embeddings(keras.layers.Layer):

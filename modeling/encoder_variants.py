@@ -10,7 +10,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from modeling.bert import Bert, output_spec
+from modeling.bert import Bert
 from modeling.config import SIDES, BertConfig
 from modeling.layers import ConfigLayer
 
@@ -123,7 +123,12 @@ class ConcatEncoders(ConfigLayer):
     return result
 
   def compute_output_spec(self, input_ids, *_, positions=None, **__):
-    return output_spec(self, input_ids, positions)
+    spec = self.encoders[0].compute_output_spec(input_ids, positions=positions)
+    del spec["embedding_table"]
+    return keras.tree.map_structure(
+      lambda x: keras.KerasTensor((*x.shape[:-1], 2 * x.shape[-1]), x.dtype),
+      spec,
+    )
 
 
 @keras.saving.register_keras_serializable("bert")
