@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from modeling import layers, tracing
+from modeling import fused_ops, layers, tracing
 from modeling.config import BertConfig
 from modeling.heads import BiLstm
 from modeling.layers import initializer
@@ -153,7 +153,6 @@ class Embeddings(keras.layers.Layer):
     super().__init__(**kwargs)
     self.config = config
     self.norm = layers.DropoutAddLayerNorm()
-    self.dropout = layers.Dropout(config.hidden_dropout_prob)
 
   def build(self, input_shape):
     config = self.config
@@ -203,7 +202,9 @@ class Embeddings(keras.layers.Layer):
       positions = self._one_hot(position_ids, positions)
     total = words + segments + positions
     hidden_states = self.norm(total, training=training)
-    return self.dropout(hidden_states, training=training), embedding_table
+    rate = self.config.hidden_dropout_prob
+    dropped = fused_ops.dropout(hidden_states, rate=rate, training=training)
+    return dropped, embedding_table
 
   def _one_hot(self, ids, embeddings):
     rows = ops.one_hot(ids, embeddings.shape[0], dtype=embeddings.dtype)

@@ -116,33 +116,36 @@ def _hash(x):
   return x
 
 
-def dropout(x, seed, residual=None, *, rate: float, training=None, dtype=None):
-  """Sets a fraction `rate` of the values to zero and scales up the others.
+def dropout(x, residual=None, *, rate: float, training=None, dtype=None):
+  """In training, sets a fraction `rate` of x to zero and scales up the others.
 
-  The same seed, [2] uint32, drops the same values. None drops nothing. Adds the
-  residual, if there is one.
+  Adds the residual, if there is one. The result has `dtype`, by default x's.
   """
   dtype = dtype or x.dtype
+  seed = tracing.dropout_seed(rate, training)
   if residual is None and seed is None:
     return ops.cast(x, dtype)
   options = {"rate": rate, "training": training}
-
-  def forward(x, residual=None):
-    return _run(_add_dropped, x, residual, seed, **options, dtype=dtype)
+  if not (training and is_fused()):
+    return _run(_add_dropped, x, seed, residual, **options, dtype=dtype)
 
   @ops.custom_gradient
   def fused(x, *residual):
     def gradient(upstream):  # drops the same positions; x is not needed
-      x_gradient = dropout(upstream, seed, **options, dtype=x.dtype)
-      return x_gradient, *(ops.cast(upstream, r.dtype) for r in residual)
+      gradients = [ops.cast(upstream, t.dtype) for t in (x, *residual)]
+      if seed is not None:
+        dropped = _run(_add_dropped, upstream, seed, **options, dtype=x.dtype)
+        gradients[0] = dropped
+      return gradients
 
-    return forward(x, *residual), gradient
+    total = _run(_add_dropped, x, seed, *residual, **options, dtype=dtype)
+    return total, gradient
 
-  tensors = (x,) if residual is None else (x, residual)
-  return (fused if training and is_fused() else forward)(*tensors)
+  return fused(x) if residual is None else fused(x, residual)
 
 
-def _add_dropped(x, residual, seed, *, rate):
+def _add_dropped(x, seed, residual=None, *, rate):
+  """Drops x if there is a seed, [2] uint32; the same seed drops the same."""
   if seed is not None:
     limit = ops.array(round(rate * 2**32), "uint32")
     keep = uniform_bits(ops.shape(x), seed) >= limit
@@ -151,16 +154,14 @@ def _add_dropped(x, residual, seed, *, rate):
 
 
 def dropout_add_layer_norm(
-  x, residual, seed, gamma, beta, *, rate: float, training: bool | None = None
+  x, residual, gamma, beta, *, rate: float, training: bool | None = None
 ):
   """Dropout, residual connection and layer normalization, in float32.
 
-  x and residual are [..., H], gamma and beta are [H] float32. A seed of None
-  drops nothing. The residual may be None. The result has the type of x.
+  x and residual are [..., H], gamma and beta are [H] float32. The residual may
+  be None. The result has the type of x.
   """
-  total = dropout(
-    x, seed, residual, rate=rate, training=training, dtype="float32"
-  )
+  total = dropout(x, residual, rate=rate, training=training, dtype="float32")
   # This chain excludes dropout: the gradient would hash the mask again.
   fused = training and is_fused()
   norm = _fused_layer_norm if fused else _layer_norm
@@ -177,8 +178,8 @@ def _layer_norm(x, gamma, beta):
 
 
 def _fused_layer_norm(x, gamma, beta):
-  size = x.shape[-1]
   """Returns the same. Matrix products are the fastest sums, to compile, too."""
+  size = x.shape[-1]
   ones = ops.ones((size, 1))
 
   @ops.custom_gradient

@@ -8,8 +8,8 @@ import keras
 from keras import ops
 
 from modeling.config import BertConfig
-from modeling.fused_ops import linear
-from modeling.layers import ConfigLayer, DenseNorm, Dropout, initializer
+from modeling.fused_ops import dropout, linear
+from modeling.layers import ConfigLayer, DenseNorm, initializer
 
 
 class MaskedLMHead(keras.layers.Layer):
@@ -36,11 +36,6 @@ class MaskedLMHead(keras.layers.Layer):
     return logits if training else ops.cast(logits, "float32")
 
 
-def _logits(x, kernel, bias):
-  """Affine map: [..., H], [L, H], [L] -> [..., L] float32."""
-  return ops.cast(linear(x, kernel, bias, transpose_b=True), "float32")
-
-
 class LinearHead(keras.layers.Layer):
   """Affine map of the last axis, H -> L = units, with a kernel [L, H]."""
 
@@ -56,7 +51,9 @@ class LinearHead(keras.layers.Layer):
     self.output_bias = self.add_weight(shape[:1], "zeros", name="output_bias")
 
   def call(self, hidden_states):
-    return _logits(hidden_states, self.output_weights, self.output_bias)
+    kernel, bias = self.output_weights, self.output_bias
+    logits = linear(hidden_states, kernel, bias, transpose_b=True)
+    return ops.cast(logits, "float32")
 
 
 @keras.saving.register_keras_serializable("bert")
@@ -146,11 +143,11 @@ class ClassificationHead(ConfigLayer):
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), (num_labels,), dtype, name="output_bias"
     )
-    self.dropout = Dropout(self.DROPOUT)
 
   def call(self, vectors, training=None):
-    vectors = self.dropout(vectors, training=training)
-    return _logits(vectors, self.output_weights, self.output_bias)
+    vectors = dropout(vectors, rate=self.DROPOUT, training=training)
+    kernel, bias = self.output_weights, self.output_bias
+    return ops.cast(linear(vectors, kernel, bias, transpose_b=True), "float32")
 
   def get_config(self):
     return super().get_config() | {"num_labels": self.num_labels}
@@ -169,7 +166,6 @@ class MultipleChoiceHead(ConfigLayer):
 
   def __init__(self, config: BertConfig | dict, name: str = "cls", **kwargs):
     super().__init__(config, name=name, **kwargs)
-    self.dropout = Dropout(ClassificationHead.DROPOUT)
 
   def build(self, *_):
     shape = (self.config.encoder_output_size,)
@@ -177,7 +173,8 @@ class MultipleChoiceHead(ConfigLayer):
     self.choice = self.add_weight(shape, values, name="choice")
 
   def call(self, pooled, input_ids, training=None):
-    pooled = self.dropout(pooled, training=training)
+    rate = ClassificationHead.DROPOUT
+    pooled = dropout(pooled, rate=rate, training=training)
     scores = ops.sum(pooled * self.choice, axis=-1)  # [B * C]
     scores = ops.reshape(scores, ops.shape(input_ids)[:2])
     return ops.cast(scores, "float32")

@@ -15,7 +15,6 @@ from keras import ops
 
 from modeling import fused_ops
 from modeling.config import BertConfig
-from modeling.tracing import DropoutSeeds
 
 
 def initializer(config: BertConfig):
@@ -62,25 +61,6 @@ class Dense(keras.layers.Layer):
     )
 
 
-class Dropout(keras.layers.Layer):
-  """Dropout with a result in the compute type, even if x is float32."""
-
-  def __init__(self, rate: float, **kwargs):
-    super().__init__(autocast=False, **kwargs)
-    self.rate = rate
-    self.built = True
-
-  def seed(self, training: bool | None):
-    """Returns the next dropout's seed, [2] uint32, or None to drop nothing."""
-    return DropoutSeeds.current().next() if training and self.rate else None
-
-  def call(self, x, training=None):
-    seed = self.seed(training)
-    return fused_ops.dropout(
-      x, seed, rate=self.rate, training=training, dtype=self.compute_dtype
-    )
-
-
 class DropoutAddLayerNorm(keras.layers.Layer):
   """Dropout, residual connection and normalization of the last axis.
 
@@ -90,7 +70,7 @@ class DropoutAddLayerNorm(keras.layers.Layer):
 
   def __init__(self, rate: float = 0.0):
     super().__init__(name="LayerNorm")
-    self.dropout = Dropout(rate)
+    self.rate = rate
 
   def build(self, input_shape, *_):
     shape = input_shape[-1:]
@@ -99,9 +79,8 @@ class DropoutAddLayerNorm(keras.layers.Layer):
     self.beta = self.add_weight(shape, "zeros", name="beta", **options)
 
   def call(self, x, residual=None, training=None):
-    seed, rate = self.dropout.seed(training), self.dropout.rate
     return fused_ops.dropout_add_layer_norm(
-      x, residual, seed, self.gamma, self.beta, rate=rate, training=training
+      x, residual, self.gamma, self.beta, rate=self.rate, training=training
     )
 
 
@@ -128,7 +107,7 @@ class SelfAttention(keras.layers.Layer):
     self.query = Dense(config.hidden_size, config, "query")
     self.key = Dense(config.hidden_size, config, "key")
     self.value = Dense(config.hidden_size, config, "value")
-    self.dropout = Dropout(config.attention_probs_dropout_prob)
+    self.dropout_rate = config.attention_probs_dropout_prob
 
   def build(self, input_shape, *_):
     for layer in (self.query, self.key, self.value):
@@ -137,7 +116,8 @@ class SelfAttention(keras.layers.Layer):
   def call(self, query_input, hidden_states, attention_mask, training=None):
     inputs = query_input, hidden_states, attention_mask
     probs = self.attention_probs(*inputs, training)
-    probs = self.dropout(probs, training=training)
+    options = {"training": training, "dtype": self.compute_dtype}
+    probs = fused_ops.dropout(probs, rate=self.dropout_rate, **options)
     v = self.value(hidden_states)
     v = fused_ops.split_heads(v, self.num_heads, training)  # [B, A, T, D]
     return fused_ops.join_heads(probs @ v, training)  # [B, Q, H]

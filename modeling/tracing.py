@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import keras
 from keras import ops
@@ -52,42 +53,52 @@ def mode(**changes) -> Iterator[None]:
     _mode = before
 
 
+@dataclass
 class DropoutSeeds:
-  """Context with the seeds of successive dropouts.
+  """A seed, [2] int32, that each dropout mixes with its number."""
+
+  seed: Any
+  first: Any = 0  # number of the first dropout: an int or a scalar int32 tensor
+  count: int = 0  # dropouts drawn
+
+
+@contextlib.contextmanager
+def dropout_seeds(seed, first=0) -> Iterator[DropoutSeeds]:
+  """Context in which dropouts draw their seeds from a DropoutSeeds.
 
   Layers have no random state, so a restarted run draws the same masks when it
-  repeats a step. `seed` is [2] int32. The n-th dropout mixes `first` + n into
-  the second number; `first` is an int or a scalar int32 tensor. `count` is the
-  number of dropouts drawn.
+  repeats a step.
   """
+  outer = getattr(_thread, "seeds", None)
+  _thread.seeds = DropoutSeeds(seed, first)
+  try:
+    yield _thread.seeds
+  finally:
+    _thread.seeds = outer
 
-  def __init__(self, seed, first=0):
-    self.seed = seed
-    self.first = first
-    self.count = 0
-    self._outer = None
 
-  @classmethod
-  def current(cls) -> "DropoutSeeds":
-    """Returns the innermost context's seeds, or new seeds from Keras' seed."""
-    seeds = getattr(_thread, "seeds", None)
-    return seeds or cls(keras.random.randint((2,), 0, 2**31 - 1))
+def draw_dropouts(number: int) -> tuple:
+  """Returns the seed and the number of the first of `number` dropouts.
 
-  def __enter__(self) -> "DropoutSeeds":
-    self._outer = getattr(_thread, "seeds", None)
-    _thread.seeds = self
-    return self
+  Without a context, as in Keras' fit, each call returns another seed.
+  """
+  seeds = getattr(_thread, "seeds", None)
+  if seeds is None:
+    return keras.random.randint((2,), 0, 2**31 - 1), 0
+  first = seeds.first + seeds.count
+  seeds.count += number
+  return seeds.seed, first
 
-  def __exit__(self, *_) -> None:
-    _thread.seeds = self._outer
 
-  def next(self):
-    """Returns the seed of the next dropout, [2] uint32."""
-    # Streams differ for all counts below 2^30; adjacent counts are far apart.
-    stream = ((self.first + self.count) * 0x3C6EF372 + 1) & (2**31 - 1)
-    self.count += 1
-    mixed = ops.bitwise_xor(self.seed, ops.stack([0, stream]))
-    return ops.cast(mixed, "uint32")
+def dropout_seed(rate: float, training: bool | None):
+  """Returns the next dropout's seed, [2] uint32, or None to drop nothing."""
+  if not (training and rate):
+    return None
+  seed, number = draw_dropouts(1)
+  # Streams differ for all numbers below 2^30; adjacent numbers are far apart.
+  stream = (number * 0x3C6EF372 + 1) & (2**31 - 1)
+  mixed = ops.bitwise_xor(seed, ops.stack([0, stream]))
+  return ops.cast(mixed, "uint32")
 
 
 def is_fused() -> bool:
@@ -117,46 +128,41 @@ def train_block(block, like, hidden_states, mask, positions=None):
   `like`, a block of the same sizes. This saves 1.6 processor seconds when a
   training of 12 blocks starts (benchmarks/notes.md).
   """
-  is_recomputed = _mode.recompute
   is_shared = positions is None and is_fused()
-  if not (is_recomputed or is_shared):
+  if not (_mode.recompute or is_shared):
     return block(hidden_states, mask, positions, training=True)
-  seeds = DropoutSeeds.current()
-  first = seeds.first + seeds.count
-  seeds.count += block.num_dropouts
-
-  def call(weights, hidden_states, seed, upstream=None):
-    arguments = weights, seed, first, hidden_states, mask
-    if is_shared:
-      return _shared_trace(like, upstream, *arguments)
-    return _stateless(block, *arguments, positions)
-
+  seed, first = draw_dropouts(block.num_dropouts)
   weights = [tf.convert_to_tensor(v.value) for v in block.variables]
-  if is_recomputed:
-    return _recomputed(call, block, weights, hidden_states, seeds.seed)
-  return call(weights, hidden_states, seeds.seed)
+  call = functools.partial(_stateless, block)
+  if is_shared:
+    seed, first = tf.convert_to_tensor(seed), tf.convert_to_tensor(first)
+    if like not in _shared:
+      # A proxy, because a value with the block would keep the block forever.
+      call = functools.partial(_stateless, weakref.proxy(like))
+      _shared[like] = tf.function(call, autograph=False)
+    call = _shared[like]
+  inputs, others = (weights, hidden_states, seed), (first, mask, positions)
+  if _mode.recompute:
+    return _recomputed(call, block, *inputs, others)
+  return call(*inputs, None, *others)
 
 
-def _shared_trace(like, upstream, *arguments):
-  """Runs `_stateless` by the trace of `like`; waits for a tensor `upstream`."""
-  if like not in _shared:
-    reference = weakref.ref(like)
-
-    def call(upstream, weights, seed, first, hidden_states, mask):
-      like = reference()
-      if upstream is not None:
-        # Join here, too, because an inlined call loses control dependencies.
-        hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
-      return _stateless(like, weights, seed, first, hidden_states, mask)
-
-    _shared[like] = tf.function(call, autograph=False)
-  weights, *tensors = arguments
-  tensors = map(tf.convert_to_tensor, tensors)
-  return _shared[like](upstream, [*weights], *tensors)
+def _stateless(
+  block, weights, hidden_states, seed, upstream, first, mask, positions
+):
+  """Output of a block for `weights`; waits for `upstream` if it is a tensor."""
+  if upstream is not None:
+    # Join here, too, because an inlined call loses control dependencies.
+    hidden_states, _ = _join([hidden_states, tf.identity(upstream)])
+  with (
+    keras.StatelessScope(zip(block.variables, weights, strict=True)),
+    dropout_seeds(seed, first),
+  ):
+    return block(hidden_states, mask, positions, training=True)
 
 
-def _recomputed(call, block, weights, hidden_states, seed):
-  """Calls a block by `call(weights, ...)`, and once more for the gradient."""
+def _recomputed(call, block, weights, hidden_states, seed, others):
+  """Calls `_stateless` by `call`, and once more for the gradient."""
   # XLA ignores the control dependencies of _join, but not a barrier.
   is_compiled = _mode.compiled
   join = gen_xla_ops.xla_optimization_barrier if is_compiled else _join
@@ -169,21 +175,12 @@ def _recomputed(call, block, weights, hidden_states, seed):
       trained = itertools.compress(weights, is_trained)
       with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([inputs[0], *trained])
-        output = call(weights, *inputs)
+        output = call(weights, *inputs, *others)
       return tape.gradient(output, [inputs[0], *weights], inputs[2])
 
-    return call(weights, hidden_states, seed), gradient
+    return call(weights, hidden_states, seed, None, *others), gradient
 
   return forward(hidden_states, *weights)
-
-
-def _stateless(block, weights, seed, first, *arguments):
-  """Returns a block's output for `weights`."""
-  with (
-    keras.StatelessScope(zip(block.variables, weights, strict=True)),
-    DropoutSeeds(seed, first),
-  ):
-    return block(*arguments, training=True)
 
 
 def _join(tensors):

@@ -17,7 +17,7 @@ from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
-from modeling.tracing import DropoutSeeds
+from modeling.tracing import dropout_seeds
 from runs import checks, model_files
 from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
@@ -200,7 +200,7 @@ class Run(Generic[T_co]):
       optimization.WarmupLinearDecay(settings.learning_rate, *steps),
       batch_size=settings.train_batch_size,
       seed=self.seed,
-      dropout_seeds=DropoutSeeds,
+      dropout_seeds=dropout_seeds,
       max_grad_norm=settings.max_grad_norm,
       accumulation_steps=settings.gradient_accumulation_steps,
       loss_scale=LossScale() if settings.dtype == "float16" else None,

@@ -23,7 +23,7 @@ def make_train_step(case: cases.Case) -> TrainStep:
     optimization.AdamWeightDecay(trained),
     optimization.WarmupLinearDecay(1e-4, 10**6),
     batch_size=case.batch,
-    dropout_seeds=tracing.DropoutSeeds,
+    dropout_seeds=tracing.dropout_seeds,
   )
 
 

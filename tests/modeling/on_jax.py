@@ -14,7 +14,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from modeling import losses
-from modeling.tracing import DropoutSeeds
+from modeling.tracing import dropout_seeds
 from tests.modeling import every_model
 
 
@@ -43,7 +43,7 @@ def _loss_and_gradients(model):
   inputs = {name: batch[name] for name in model.input}
 
   def loss(variables):
-    with DropoutSeeds(jnp.array(every_model.SEED)):
+    with dropout_seeds(jnp.array(every_model.SEED)):
       outputs, _ = model.stateless_call(variables, [], inputs, training=True)
     terms = objective.losses(outputs, batch)
     return sum(jnp.sum(term) for term in terms.values())

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from modeling import fused_ops, models
 from modeling.config import BertConfig
-from modeling.tracing import DropoutSeeds
+from modeling.tracing import dropout_seeds
 from tests.modeling.every_model import CONFIG, inputs
 
 HIDDEN, ATTENTION, RANGE = 0.2, 0.4, 0.05
@@ -69,15 +69,15 @@ def test_models_have_the_originals_dropout(make, sizes, dropouts, monkeypatch):
   """Checks the rates of dropout; heads use the original's rate of 0.1."""
   dropped, add_dropped = [], fused_ops._add_dropped
 
-  def record(x, residual, seed, *, rate):
+  def record(x, seed, residual, *, rate):
     if seed is not None:
       call = rate, tuple(x.shape), residual is not None
       dropped.append((call, tuple(seed.numpy())))
-    return add_dropped(x, residual, seed, rate=rate)
+    return add_dropped(x, seed, residual, rate=rate)
 
   monkeypatch.setattr(fused_ops, "_add_dropped", record)
   model = make(UNUSUAL, *sizes)
-  with DropoutSeeds(tf.constant([1, 2])):
+  with dropout_seeds(tf.constant([1, 2])):
     model(inputs(model), training=True)
   assert [call for call, _ in dropped] == dropouts
   assert len({seed for _, seed in dropped}) == len(dropped)
@@ -88,7 +88,7 @@ def test_models_have_the_originals_dropout(make, sizes, dropouts, monkeypatch):
 
 def test_dropout_does_not_drop_the_residual():
   x, seed = tf.ones([20, 20]), tf.constant([1, 2], tf.uint32)
-  values = fused_ops._add_dropped(x, 10.0 * x, seed, rate=0.25)
+  values = fused_ops._add_dropped(x, seed, 10.0 * x, rate=0.25)
   np.testing.assert_allclose(np.unique(values), [10, 10 + 4 / 3])
 
 

@@ -3,10 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import models
+from modeling import fused_ops, models
 from modeling.bert import Embeddings
-from modeling.layers import Dropout
-from modeling.tracing import DropoutSeeds
+from modeling.tracing import dropout_seed, dropout_seeds
 from tests.modeling.every_model import CONFIG, tokens
 
 
@@ -68,11 +67,18 @@ def test_the_score_of_a_choice_does_not_depend_on_other_choices():
 
 
 def test_dropout_depends_on_the_seed_and_on_the_index_of_the_call():
-  dropout, ones = Dropout(0.25), tf.ones([100, 100])
+  ones = tf.ones([100, 100])
+
+  def dropout(training=True):
+    return fused_ops.dropout(ones, rate=0.25, training=training)
 
   def draw(*seed):
-    with DropoutSeeds(tf.constant(seed, tf.int32)):
-      return dropout(ones, training=True), dropout(ones, training=True)
+    with dropout_seeds(tf.constant(seed, tf.int32)):
+      return dropout(), dropout()
+
+  def seeds(first):
+    with dropout_seeds(tf.constant([1, 2]), first):
+      return [tuple(dropout_seed(0.1, True).numpy()) for _ in range(100)]
 
   first, second = draw(1, 2)
   np.testing.assert_array_equal(first, draw(1, 2)[0])
@@ -80,17 +86,13 @@ def test_dropout_depends_on_the_seed_and_on_the_index_of_the_call():
   assert np.any(first != draw(1, 3)[0])  # two steps
   assert np.any(first != draw(2, 2)[0])  # two replicas
   # The number of the first dropout is a tensor if a loop of the graph counts.
-  counted, looped = (
-    DropoutSeeds(tf.constant([1, 2]), n) for n in (0, tf.constant(0))
-  )
-  seeds = [tuple(counted.next().numpy()) for _ in range(100)]
-  assert len({*seeds}) == 100
-  assert seeds == [tuple(looped.next().numpy()) for _ in range(100)]
+  assert len({*seeds(0)}) == 100
+  assert seeds(0) == seeds(tf.constant(0))
   assert np.mean(first == 0) == pytest.approx(0.25, abs=0.02)
   assert np.max(first) == pytest.approx(1 / 0.75)
-  np.testing.assert_array_equal(dropout(ones, training=False), ones)
-  # Without DropoutSeeds, as in Keras' fit, each call draws other values.
-  assert np.any(dropout(ones, training=True) != dropout(ones, training=True))
+  np.testing.assert_array_equal(dropout(training=False), ones)
+  # Without dropout_seeds, as in Keras' fit, each call draws other values.
+  assert np.any(dropout() != dropout())
 
 
 def test_an_ensemble_returns_the_mean_of_its_members_probabilities():

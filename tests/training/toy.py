@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from data import features
-from modeling import losses
-from modeling.layers import Dropout
-from modeling.tracing import DropoutSeeds
+from modeling import fused_ops, losses
+from modeling.tracing import dropout_seeds
 from storage import tfrecord
 from tests import small_model
 from training import loop
@@ -36,13 +35,22 @@ def config(dropout=0.0):
   )
 
 
+class _Dropout(keras.layers.Layer):
+  def __init__(self, rate):
+    super().__init__()
+    self.rate = rate
+
+  def call(self, x, training=None):
+    return fused_ops.dropout(x, rate=self.rate, training=training)
+
+
 def bag(dropout=0.0):
   """A fast model in place of BERT, with inputs and outputs of pre-training."""
   names = (*features.TOKENS, "masked_lm_positions")
   inputs = {n: keras.Input([None], dtype="int32", name=n) for n in names}
   dense = functools.partial(keras.layers.Dense, dtype="float32")
   words = keras.layers.Embedding(V, 8, name="table")(inputs["input_ids"])
-  words = Dropout(dropout)(words)
+  words = _Dropout(dropout)(words)
   positions = inputs["masked_lm_positions"][..., None]
   masked = keras.ops.take_along_axis(words, positions, axis=1)
   outputs = {
@@ -92,7 +100,7 @@ def train_step(
   options = {
     "batch_size": 8,
     "seed": 7,
-    "dropout_seeds": DropoutSeeds,
+    "dropout_seeds": dropout_seeds,
   } | options
   return TrainStep(
     model,
@@ -183,7 +191,7 @@ def write_records(path, number, seed=0):
 def loss_and_gradients(model, batch, seed=(1, 2)):
   """Returns the pre-training loss with dropout, and gradients by path."""
   variables = {v.path: v.value for v in model.trainable_variables}
-  with tf.GradientTape() as tape, DropoutSeeds(tf.constant(seed)):
+  with tf.GradientTape() as tape, dropout_seeds(tf.constant(seed)):
     outputs = model({name: batch[name] for name in model.input}, training=True)
     terms = losses.pretraining().losses(outputs, batch).values()
     loss = tf.add_n([tf.reduce_sum(term) for term in terms])
