@@ -215,7 +215,7 @@ def run_compiled(chain: Callable, *tensors, dtype: str, **options):
   is_small = size is not None and size < MIN_COMPILED_SIZE
   key = chain, tuple(signature), dtype, tuple(sorted(options.items()))
   function = _compiled(*key, is_small)
-  return function(*(value for value in values if value is not None))
+  return function(*[value for value in values if value is not None])
 
 
 @functools.cache
