@@ -292,7 +292,7 @@ def test_run_pretraining_runs_stages_in_order(tmp_path, pretrainer, eval_steps):
       expected += [("open", "dev")] * has_file + [("open", "train")] * reads
     done = EVALUATIONS[eval_steps] if trains else []
     options = {"stop_at": LOADED, "unit": "sequences", "evaluated": "of out"}
-    terms = ("masked_lm_loss", "next_sentence_loss")
+    terms = ["masked_lm_loss", "next_sentence_loss"]
     expected += [("train", model, "train", terms, steps | options)] * trains
     expected += [("evaluate", model, source, step) for step in done]
     last = [("evaluate", model, source, LOADED)] * (LOADED not in done)

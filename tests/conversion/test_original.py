@@ -1,4 +1,3 @@
-import contextlib
 import json
 
 import numpy as np
@@ -131,19 +130,12 @@ def test_flags_in_run_json_override_bert_config_json(tmp_path, program, head):
 
 
 def test_a_configuration_unlike_the_trainings_is_refused(tmp_path):
-  prefix, config = _checkpoint(tmp_path), tmp_path / "bert_config.json"
-  for act, expectation in (
-    ("gelu", contextlib.nullcontext()),
-    (
-      "relu",
-      pytest.raises(UserError, match=r"with hidden_act gelu, but .* relu"),
-    ),
-  ):
-    config.write_text(json.dumps({"vocab_size": 2, "hidden_act": act}))
-    entry = {"flags": {}, "config": {"vocab_size": 2, "hidden_act": "gelu"}}
-    (tmp_path / "run.json").write_text(json.dumps([entry]))
-    with expectation:
-      original.read(prefix)
+  config = {"vocab_size": 2}
+  (tmp_path / "bert_config.json").write_text(json.dumps(config))
+  entry = {"flags": {}, "config": config | {"hidden_act": "relu"}}
+  (tmp_path / "run.json").write_text(json.dumps([entry]))
+  with pytest.raises(UserError, match="was trained with hidden_act relu, but"):
+    original.read(_checkpoint(tmp_path))
 
 
 # --- Checks ---------------------------------------------------------------

@@ -192,18 +192,6 @@ def test_cp1252_that_is_read_as_latin_1_is_reported(tmp_path, caplog):
   assert "read as latin-1, has 2 control characters: is it" in caplog.text
 
 
-@pytest.mark.parametrize(
-  ("dialect", "message"),
-  [
-    (("ab", "utf-8"), "delimiter=ab is not a delimiter"),
-    ((None, "cp125"), "encoding=cp125 is not an encoding"),
-  ],
-)
-def test_a_wrong_delimiter_or_encoding_is_reported(tmp_path, dialect, message):
-  with pytest.raises(UserError, match=message):
-    read(tmp_path, "t.csv", "a,b\nx,é\n", dialect=dialect)
-
-
 def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
   content = 'a,b,c\n ,x,\n"\n",y,1\nz, ,\nv,w,\n'
   assert len(read(tmp_path, "t.csv", content, is_text="ab".__contains__)) == 4

@@ -13,13 +13,8 @@ from typing import NamedTuple
 
 from conversion import download, hugging_face, keras_hub, model_garden
 from data import features, labels, tables, vocab
-from data.pretraining import passages
+from data.pretraining import instances, passages
 from data.pretraining.documents import TextFormat
-from data.pretraining.instances import (
-  BuildConfig,
-  InstanceConfig,
-  RecordBuilder,
-)
 from data.tokenization import CachedTokenizer, FullTokenizer
 from modeling.config import BertConfig
 from storage import record_scan
@@ -63,8 +58,10 @@ def _tokenizer() -> FullTokenizer:
 def _text(layout, field=None):
   def read(path):
     text = TextFormat(layout, field)
-    config = BuildConfig(_tokenizer(), InstanceConfig(64), 1, text, True)
-    result = RecordBuilder(config).corpus([path], SILENT())
+    config = instances.BuildConfig(
+      _tokenizer(), instances.InstanceConfig(64), 1, text, True
+    )
+    result = instances.RecordBuilder(config).corpus([path], SILENT())
     sizes = [len(sentence) for document in result for sentence in document]
     assert layout == "lines" or max(sizes) <= 64  # lines are not divided
 

@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.pretraining import documents, passages
-from data.pretraining.instances import (
-  BuildConfig,
-  InstanceConfig,
-  RecordBuilder,
-)
+from data.pretraining import documents, instances, passages
 from data.tokenization import FullTokenizer
 from storage import UserError
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
@@ -21,8 +16,10 @@ def _read(lines, layout="lines"):
   """Returns documents, as sentences of token ids, and counts of lines etc."""
   tokenizer, progress = FullTokenizer(VOCAB_FILE), SILENT()
   text_format = documents.TextFormat(layout)
-  config = BuildConfig(tokenizer, InstanceConfig(5), 1, text_format)
-  return RecordBuilder(config).documents(lines, progress), progress.counts
+  config = instances.InstanceConfig(5)
+  config = instances.BuildConfig(tokenizer, config, 1, text_format)
+  builder = instances.RecordBuilder(config)
+  return builder.documents(lines, progress), progress.counts
 
 
 def test_blank_lines_end_documents():
