@@ -178,7 +178,7 @@ def _layer_norm(x, gamma, beta):
 
 
 def _fused_layer_norm(x, gamma, beta):
-  """Returns the same. Matrix products are the fastest sums, to compile, too."""
+  """Like `_layer_norm`. Matrix products are the fastest sums, and compile fast."""
   size = x.shape[-1]
   ones = ops.ones((size, 1))
 

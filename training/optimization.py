@@ -140,7 +140,7 @@ class Optimizer:
     update = strategy.extended.update
     for multiplier, decay, indices, slots in self._groups:
       own = [gradients[i] for i in indices]
-      if [gradient for gradient in own if gradient is not None]:
+      if any(gradient is not None for gradient in own):
         variables = [self.variables[i] for i in indices]
         options = multiplier, decay, enabled
         args = own, variables, slots, scalars, options
