@@ -178,7 +178,7 @@ def _layer_norm(x, gamma, beta):
 
 
 def _fused_layer_norm(x, gamma, beta):
-  """Like `_layer_norm`. Matrix products are the fastest sums, and compile fast."""
+  """Like `_layer_norm`; its sums are matrix products, the fastest sums."""
   size = x.shape[-1]
   ones = ops.ones((size, 1))
 
