@@ -67,7 +67,7 @@ def main(settings: SplitSettings) -> None:
       for paragraphs in texts:
         count = 0
         for paragraph in paragraphs:
-          sentences = split_sentences(paragraph.lstrip("\ufeff"))
+          sentences = split_sentences(paragraph)
           output.write("".join(f"{line}\n" for line in sentences).encode())
           count += len(sentences)
           unsplit += sum(map(is_unsplit, sentences))

@@ -75,9 +75,8 @@ def check_export(settings: Export, dtype: str) -> None:
   parent = os.path.dirname(files.absolute(settings.export_dir))
   if files.exists(os.path.join(parent, "task.json")):
     raise UserError(
-      f"--export_dir={settings.export_dir} lies in an export, where a server "
-      f"looks for no version: move the export to {parent}/1 first, or name "
-      "another folder"
+      f"--export_dir={settings.export_dir} lies in the export {parent}, where "
+      "a server looks for no version: name a folder that is in no export"
     )
 
 

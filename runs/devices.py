@@ -104,7 +104,7 @@ def _strategy(name: str, settings: Devices):
     devices = devices or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
   if name == "multi_worker_mirrored":
-    if "TF_CONFIG" not in os.environ:
+    if not os.environ.get("TF_CONFIG"):
       raise UserError(
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"

@@ -42,10 +42,15 @@ def _cluster_config():
     cluster, task = config["cluster"], config["task"]
     if cluster:
       cluster[task["type"]][task.get("index", 0)]
+      is_worker = task["type"] != "ps" and task.get("index", 0) >= 0
+      for hosts in cluster.values():
+        is_worker &= isinstance(hosts, list) and all(":" in x for x in hosts)
+      if not is_worker:
+        raise ValueError
   except (ValueError, TypeError, LookupError) as error:
     raise UserError(
-      f"TF_CONFIG={text} must be JSON with `cluster`, which lists hosts by "
-      "type, and `task`, the type and the index of one of these hosts"
+      f"TF_CONFIG={text} must be JSON with `cluster`, lists of HOST:PORT for "
+      "chief and worker, and `task`, the type and the index of one of these"
     ) from error
   return cluster, task
 

@@ -42,6 +42,7 @@ _ORDINAL = re.compile(
 
 def split_sentences(paragraph: str) -> list[str]:
   """Splits a paragraph into sentences. White space becomes single spaces."""
+  paragraph = paragraph.lstrip("\ufeff")  # a byte order mark
   text = " ".join(paragraph.split())
   sentences, begin, is_lower = [], 0, text.islower()
   for end in _END.finditer(text):

@@ -47,6 +47,10 @@ def test_only_one_process_is_the_chief(monkeypatch, cluster, task, is_chief):
     "[]",
     json.dumps({"cluster": WORKERS}),
     json.dumps({"cluster": {"chief": ["a:1"]}, "task": FIRST}),
+    json.dumps({"cluster": {"worker": ["a:1", "b"]}, "task": FIRST}),
+    json.dumps({"cluster": {"worker": "a:1"}, "task": FIRST}),
+    json.dumps({"cluster": WORKERS, "task": FIRST | {"index": -1}}),
+    json.dumps({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}}),
   ],
 )
 def test_a_broken_tf_config_is_refused(monkeypatch, text):

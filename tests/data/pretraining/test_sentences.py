@@ -64,7 +64,7 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     ("*So it is.* **Owls.** #Bats", ["*So it is.*", "**Owls.**", "#Bats"]),
     # Text without capitals: a lower-case word may begin a sentence.
     ("it is so. is it? e.g. owls.", ["it is so.", "is it?", "e.g. owls."]),
-    ("hm... so mr. ash left", ["hm... so mr. ash left"]),
+    ("\ufeffmr. ash... so mr. ash", ["mr. ash... so mr. ash"]),
     ("so etc. and no. five. so", ["so etc. and no. five.", "so"]),
     ("so. 'oh!' he said.", ["so.", "'oh!' he said."]),
     # The next word decides whether the sentence ends.

@@ -109,9 +109,7 @@ def test_only_the_chief_writes_the_table_and_the_submission(
   assert not [*(tmp_path / "output").glob("*.*")]
 
 
-def test_a_repeated_command_runs_the_incomplete_tasks(
-  tmp_path, calls, run, log
-):
+def test_a_repeated_command_runs_incomplete_tasks(tmp_path, calls, run, log):
   _task_folders(tmp_path, "MNLI", "RTE")
   flags = _flags(tmp_path)
   run(flags)
