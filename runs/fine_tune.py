@@ -77,6 +77,16 @@ class Task(ABC, Generic[S]):
   def objective(self) -> Objective:
     """Losses of the training."""
 
+  def is_best(self, score: float) -> bool:
+    """True unless --keep_best has a checkpoint that scored as well in training.
+
+    Thresholds that an evaluation finds belong to the best checkpoint, too.
+    """
+    settings = self.settings
+    best = checkpoint_files.read_best(settings.output_dir)
+    is_first = not (best and settings.keeps_best and settings.do_train)
+    return is_first or score > best["value"]
+
   @abstractmethod
   def evaluate(
     self, model: keras.Model, records: RecordDataset

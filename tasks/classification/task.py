@@ -170,7 +170,10 @@ class Classification(Task[Settings]):
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
-    """Computes scores; with `fits_thresholds`, writes the best thresholds."""
+    """Computes scores; with `fits_thresholds`, finds the best thresholds.
+
+    Saves the thresholds, unless an earlier model is best.
+    """
     settings, named = self.settings, self.named
     batch_size, rows = settings.eval_batch_size, records.rows
     logits = loop.outputs(model, records, batch_size)["logits"]
@@ -179,9 +182,6 @@ class Classification(Task[Settings]):
       probs = metrics.probabilities(named, logits)
       best = map(metrics.best_threshold, probs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
-      path = settings.threshold_file(labels.THRESHOLDS)
-      if processes.is_chief():
-        metrics.save_thresholds(named, path)
     else:
       named = with_thresholds(settings, named)
     batch = {"label_ids": label_ids}
@@ -194,6 +194,10 @@ class Classification(Task[Settings]):
       table = classification_report(named.labels, predicted, label_ids)
       logging.info("\n%s", table)
     scores = metrics.results(named, outputs, example_loss, rows, batch_size)
+    is_best = self.fits_thresholds and self.is_best(scores[self.metric])
+    if is_best and processes.is_chief():
+      path = settings.threshold_file(labels.THRESHOLDS)
+      metrics.save_thresholds(named, path)
     return Evaluation(scores, _judged(settings, named, rows, logits))
 
   def predict(

@@ -163,12 +163,8 @@ class Squad(Task[Settings]):
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes scores; saves the threshold, unless an earlier model is best."""
-    settings, predictions = self.settings, self.answer(model, records)
-    scores = self.score(records, predictions)
-    best = checkpoint_files.read_best(settings.output_dir)
-    is_best = not (best and settings.keeps_best)
-    is_best = is_best or scores.get("best_f1", 0.0) > best["value"]
-    if is_best and processes.is_chief():
+    scores = self.score(records, self.answer(model, records))
+    if self.is_best(scores.get("best_f1", 0.0)) and processes.is_chief():
       self._save_threshold(scores)
     return scores
 

@@ -129,15 +129,6 @@ def test_flags_in_run_json_override_bert_config_json(tmp_path, program, head):
   assert bert.config == {"vocab_size": 2} | network
 
 
-def test_a_configuration_unlike_the_trainings_is_refused(tmp_path):
-  config = {"vocab_size": 2}
-  (tmp_path / "bert_config.json").write_text(json.dumps(config))
-  entry = {"flags": {}, "config": config | {"hidden_act": "relu"}}
-  (tmp_path / "run.json").write_text(json.dumps([entry]))
-  with pytest.raises(UserError, match="was trained with hidden_act relu, but"):
-    original.read(_checkpoint(tmp_path))
-
-
 # --- Checks ---------------------------------------------------------------
 
 SMALL = {"vocab_size": 3, "hidden_act": "gelu"}

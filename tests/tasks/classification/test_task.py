@@ -211,6 +211,11 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   evaluate(several_labels(), fits=True, ensemble=2)
   assert path.with_name("thresholds_ensemble_2.tsv").exists()
   path.unlink()
+  # --keep_best saves no thresholds of a model that is not the best.
+  (tmp_path / "out/best").mkdir()
+  (tmp_path / "out/best/best.json").write_text('{"value": 1.5}')
+  evaluate(several_labels(), fits=True, keep_best=True, do_train=True)
+  assert not path.exists()
   toy.set_worker(monkeypatch, 1)  # only the chief writes
   assert evaluate(several_labels(), fits=True) == result
   assert not path.exists()

@@ -59,7 +59,8 @@ def test_a_dry_run_reads_only_the_first_questions(tmp_path, monkeypatch):
 
 
 def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
-  args = _args(tmp_path, " \u200b ", 1).replace(version_2_with_negative=True)
+  flags = {"version_2_with_negative": True, "do_train": True}
+  args = _args(tmp_path, " \u200b ", 1).replace(**flags)
   data, best = _eval_data(args), tmp_path / "best" / "best.json"
   best.parent.mkdir()
 
