@@ -157,8 +157,8 @@ def expand(patterns: str) -> list[str]:
 def check_is_free(folder: str, flag: str = "export_dir") -> None:
   """Raises FileExistsError if `folder` is a file, or has content."""
   if exists(folder) and (not is_folder(folder) or list_folder(folder)):
-    text = f"{folder} is there already: remove it, or name another"
-    raise FileExistsError(f"{text} {setting(flag)}")
+    text = f"{folder} is there already: name another {setting(flag)}"
+    raise FileExistsError(f"{text}, or remove it if nobody needs it")
 
 
 def open_for_reading(path: str) -> BinaryIO:

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,11 +41,15 @@ def _cluster_config():
   try:
     config = {"cluster": {}, "task": {}} | json.loads(text)
     cluster, task = config["cluster"], config["task"]
+    if not (isinstance(cluster, dict) and isinstance(task, dict)):
+      raise TypeError
     if cluster:
       cluster[task["type"]][task.get("index", 0)]
-      is_worker = task["type"] != "ps" and task.get("index", 0) >= 0
+      is_worker = task["type"] in ("chief", "worker")
+      is_worker &= task.get("index", 0) >= 0
+      match = re.compile(r"([^:/]+|\[.+\]):\d+").fullmatch
       for hosts in cluster.values():
-        is_worker &= isinstance(hosts, list) and all(":" in x for x in hosts)
+        is_worker &= isinstance(hosts, list) and all(map(match, hosts))
       if not is_worker:
         raise ValueError
   except (ValueError, TypeError, LookupError) as error:

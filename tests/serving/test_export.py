@@ -142,7 +142,7 @@ def test_records_may_have_any_number_of_choices(exported, tokenizer):
 
 
 def test_an_export_overwrites_nothing(saved, every_task):
-  with pytest.raises(FileExistsError, match="is there already: remove it"):
+  with pytest.raises(FileExistsError, match="is there already: name an"):
     export.save(saved, every_task[NAME], ["savedmodel"])
   files.check_is_free(f"{saved}/variables/nothing")
 

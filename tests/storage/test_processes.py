@@ -49,6 +49,7 @@ def test_only_one_process_is_the_chief(monkeypatch, cluster, task, is_chief):
     json.dumps({"cluster": {"chief": ["a:1"]}, "task": FIRST}),
     json.dumps({"cluster": {"worker": ["a:1", "b"]}, "task": FIRST}),
     json.dumps({"cluster": {"worker": "a:1"}, "task": FIRST}),
+    '{"cluster": null}',
     json.dumps({"cluster": WORKERS, "task": FIRST | {"index": -1}}),
     json.dumps({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}}),
   ],
