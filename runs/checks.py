@@ -10,6 +10,7 @@ from modeling.config import BertConfig
 from runs import model_files, trained_model
 from runs.settings import Devices, Export, Packing, Training
 from runs.task_settings import FineTuning, LongText
+from serving.answers import TASK_FILE
 from serving.formats import FORMATS
 from storage import UserError, files, processes, record_scan
 from training import checkpoint_files
@@ -73,7 +74,7 @@ def check_export(settings: Export, dtype: str) -> None:
   files.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
   parent = os.path.dirname(files.absolute(settings.export_dir))
-  if files.exists(os.path.join(parent, "task.json")):
+  if files.exists(os.path.join(parent, TASK_FILE)):
     raise UserError(
       f"--export_dir={settings.export_dir} lies in the export {parent}, where "
       "a server looks for no version: name a folder that is in no export"

@@ -4,11 +4,11 @@ import fcntl
 import glob
 import math
 import os
-import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import product
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
@@ -198,9 +198,13 @@ def run_sweep(settings: F, examples: str = "") -> F:
       table = [[row.get(c, "") for c in _COLUMNS] for row in trials.values()]
       text = "".join("\t".join(map(str, x)) + "\n" for x in (_COLUMNS, *table))
       files.write_text(os.path.join(output_dir, model_files.SWEEP_TABLE), text)
-      for file in files.list_folder(output_dir):
-        if re.match(r".*threshold.*_ensemble_\d+\.", file):  # of other trials
-          files.remove(os.path.join(output_dir, file))
+      # Ensembles have other trials now.
+      for number, file in product(
+        range(2, len(trials)), labels.THRESHOLD_FILES
+      ):
+        path = settings.replace(ensemble=number).threshold_file(file)
+        if files.exists(path):
+          files.remove(path)
   if processes.is_chief():
     _log_trials(trials.values())
     [folder] = model_files.best_trials(output_dir, 1)
