@@ -159,7 +159,7 @@ extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
 extend | -init_checkpoint | this command needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
-extend | output_file=data/vocab.txt overwrite | data is there already: name another --output_file, or remove it
+extend | output_file=old/vocab.txt | old is there already: name another --output_file, or remove it
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt
 extend | input_file=text | has all words that text has --min_count=2
 create_pretraining_data | input_file=gone* | no file matches gone*
@@ -226,6 +226,7 @@ def _write_text(folder):
     "theirs/config.json": "{}",
     "export/saved_model.pb": "",
     "numberless/task.json": "{}",
+    "old/vocab.txt": "red",
     "bare.csv": "sent1,sent2,ending0,ending1\na,b,c,d\n",
   }
   answers = [{"text": "sky", "answer_start": 4}]

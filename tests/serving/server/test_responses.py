@@ -62,7 +62,6 @@ def test_only_pages_of_allowed_origins_read_answers_and_errors(
       assert (headers["vary"] == "Origin") == (allowed not in (["*"], []))
     asked = client.request("OPTIONS", PREDICT, None, page | PREFLIGHT)
     plain = client.request("OPTIONS", PREDICT, None, page)
-    # nginx asks for no password with OPTIONS (docs/production.md).
     for path in ("/", "/models", "/metrics"):
       assert client.request("OPTIONS", path, None, page)[0] == 404
   assert (asked[0], plain[0]) == (200 if expected else 400, 400)
