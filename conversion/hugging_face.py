@@ -231,25 +231,25 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
 
 
 def _read_tensors(path):
-  index = f"{path}.index.json"
+  names, index = {os.path.basename(path)}, f"{path}.index.json"
+  remedy = "a pytorch_model.bin is a pickle and not read: load the model in "
+  remedy += "transformers and save it with safe_serialization=True"
   if not files.exists(path) and files.exists(index):
     names = {*textfiles.read_json(index)["weight_map"].values()}
-    tensors = {}
-    for name in sorted(names):
-      tensors |= _read_tensors(os.path.join(os.path.dirname(path), name))
-    return tensors
-  if not files.exists(path):
-    raise FileNotFoundError(
-      f"{path} does not exist; a pytorch_model.bin is a pickle and not read: "
-      "load the model in transformers and save it with safe_serialization=True"
-    )
-  try:
-    return load_file(path)
-  except SafetensorError as error:
-    raise UserError(
-      f"{path} is not a safetensors file: {error}; in a clone without Git LFS, "
-      "`git lfs pull` fetches it"
-    ) from None
+    remedy = f"{os.path.basename(index)} names it: copy it, too"
+  tensors = {}
+  for name in sorted(names):
+    path = os.path.join(os.path.dirname(path), name)
+    if not files.exists(path):
+      raise FileNotFoundError(f"{path} does not exist; {remedy}")
+    try:
+      tensors |= load_file(path)
+    except SafetensorError as error:
+      raise UserError(
+        f"{path} is not a safetensors file: {error}; in a clone without Git "
+        "LFS, `git lfs pull` fetches it"
+      ) from None
+  return tensors
 
 
 def write(bert: CanonicalModel, folder: str, head: str) -> None:

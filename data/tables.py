@@ -120,7 +120,8 @@ def _rows(path, lines, columns, header, skip_broken, dialect):
       raise UserError(f"{path} is empty")
     header = [*map(str.strip, header)]
     where = f"{path}, line {line} (the header)"
-    _require(columns, header, where)
+    separated = f"{setting('delimiter')} says what separates columns, and "
+    _require(columns, header, where, separated)
     for name in columns:
       if header.count(name) > 1:
         raise UserError(f"{where}: column {name!r} occurs twice: rename one")
@@ -184,12 +185,11 @@ def _objects(path, lines, columns, is_text):
     yield Row(line, texts, index)
 
 
-def _require(columns, present, where):
+def _require(columns, present, where, remedy=""):
   missing = [name for name in columns if name not in present]
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. {setting('delimiter')} says what "
-      f"separates columns, and {setting('text_a_column')}, "
+      f"{', '.join(map(repr, present))}. {remedy}{setting('text_a_column')}, "
       f"{setting('label_column')} etc. name columns, if the task has these"
     )
