@@ -90,7 +90,8 @@ def _goes_on(text: str, begin: int, stop: re.Match) -> bool:
   if is_number or is_pair or is_title or _HEADING.fullmatch(head):
     return True
   is_short = bool(_SHORT.fullmatch(token))
-  is_numbered = is_short or lower in _WORDS["number"]
+  is_street = lower.endswith("str")  # German: Hauptstr. 5
+  is_numbered = is_short or is_street or lower in _WORDS["number"]
   if is_numbered and re.match("[0-9]|[IVXLC]{2}", word):
     return True
   if word.islower() and lower in _WORDS["rarely"] | _WORDS["number"]:
