@@ -31,8 +31,8 @@ def test_labelled_paragraphs_are_split_into_their_sentences():
     counts["missed"] += len(expected - actual)
     counts["added"] += len(actual - expected)
     wrong += [line] * (result != sentences)
-  # Precision is 99.3 %, recall 98.2 %.
-  assert counts == {"agreed": 277, "added": 2, "missed": 5}, wrong
+  # Precision is 99.6 %, recall 98.2 %.
+  assert counts == {"agreed": 276, "added": 1, "missed": 5}, wrong
 
 
 @pytest.mark.parametrize(
