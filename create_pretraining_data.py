@@ -41,7 +41,7 @@ def check_flags(settings: RecordSettings) -> None:
   if not (settings.runner or settings.overwrite):
     check_is_new(*outputs)
   for output in outputs:
-    check_output_file(output, True, *inputs)
+    check_output_file(output, True, *inputs, settings.vocab_file)
 
 
 def main(settings: RecordSettings) -> None:

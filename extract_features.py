@@ -34,7 +34,8 @@ def check_flags(settings: Settings) -> None:
   if settings.output_file:
     settings.check_file("input_file")
     path, source = settings.output_file, settings.needed("input_file")
-    check_output_file(path, settings.overwrite, source)
+    read = source, settings.vocab_file, settings.bert_config_file
+    check_output_file(path, settings.overwrite, *read)
     if path.endswith(".npz") and settings.format != "npz":
       raise UserError(f"--output_file={path} needs --format=npz")
   checks.check_windows(settings)

@@ -17,9 +17,8 @@ import cli.start_up  # noqa: F401, first: handles Ctrl-C during imports
 from absl import logging
 
 from cli.settings import flags_of
-from data import labels
 from runs import checks, training_program
-from storage import UserError, files
+from storage import UserError
 from tasks.classification import examples, glue, named_tasks
 from tasks.classification.named_tasks import Settings
 
@@ -67,10 +66,7 @@ def main(settings: Settings) -> None:
     return glue.run(settings)
   task = named_tasks.with_labels(settings, checks.labels_file(settings))
   examples.class_weights(settings.class_weights, task)
-  # An ensemble has no thresholds until it is evaluated.
-  path = settings.threshold_file(labels.THRESHOLDS)
-  are_new = settings.ensemble > 1 and not files.exists(path)
-  fits_thresholds = settings.multi_label and (settings.do_train or are_new)
+  fits_thresholds = named_tasks.fits_thresholds(settings)
   if fits_thresholds and "dev" in task.splits and not settings.do_eval:
     logging.info("--do_eval is set: it finds the thresholds of --multi_label")
     settings = settings.replace(do_eval=True)
@@ -83,8 +79,7 @@ def main(settings: Settings) -> None:
   from tasks.classification.task import Classification
 
   own_labels = task.labels if task.name == named_tasks.CUSTOM else ()
-  arguments = settings, texts, own_labels, fits_thresholds
-  fine_tune(Classification(*arguments, named=task))
+  fine_tune(Classification(settings, texts, own_labels, named=task))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Self, TypeVar
 
-from absl import flags
+from absl import flags, logging
 
 from storage import UserError, files
 
@@ -192,6 +192,8 @@ def from_flags(
       given.add(name)
     if value == "" and known.required:
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
+    if value == "" and parsed[name].present and known.default is None:
+      logging.warning("--%s is empty, so it has no effect", name)
     is_list = isinstance(value, list | tuple)
     parts = [*value] if is_list else [value]
     for i, part in enumerate(parts):

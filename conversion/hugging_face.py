@@ -258,6 +258,8 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   Variables that the class of `head` (see HEADS) lacks go to UNUSED_WEIGHTS.
   """
   kind = HEADS[head]
+  for name in bert.thresholds:
+    logging.warning("%s is left out: transformers has no thresholds", name)
   settings = _hugging_face_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)

@@ -12,7 +12,7 @@ from conversion import interchange
 from conversion.interchange import BERT_CONFIG, VOCABULARY, CanonicalModel
 from data import labels, tokenization, vocab
 from modeling import models
-from modeling.config import BertConfig, check_trained, extensions
+from modeling.config import BertConfig, extensions, without_shape
 from storage import UserError, files, setting, textfiles
 from training import checkpoint, checkpoint_files
 
@@ -42,7 +42,13 @@ def read(
   bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
   if bert.config is not None:
     bert.config |= extensions(flags)
-    check_trained(bert.config, entry.get("config") or {}, prefix)
+    now, then = map(without_shape, (bert.config, entry.get("config") or {}))
+    for name in now.keys() & then.keys():
+      if now[name] != then[name]:
+        raise UserError(
+          f"the checkpoint {prefix} has {name} {then[name]}, but its "
+          f"configuration has {now[name]}: take the training's bert_config.json"
+        )
   find = partial(checkpoint_files.sibling_file, prefix)
   bert.vocabulary = checkpoint_files.file_of(prefix, "vocab_file", VOCABULARY)
   bert.mark = entry.get("vocabulary")

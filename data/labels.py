@@ -164,8 +164,8 @@ def choose(
     remedy = f"{setting('do_train')} makes a head for other labels"
     return LabelSet(known, known.source, remedy)
   if exist(folder):
-    if checkpoint_labels:
-      warn_if_others(load(folder), checkpoint_labels)
+    if known:
+      warn_if_others(load(folder), known)
     return load(folder)
   if not find:
     raise FileNotFoundError(
@@ -188,15 +188,14 @@ def choose(
   return result
 
 
-def warn_if_others(labels: Sequence[str], checkpoint_labels: str) -> None:
-  """Warns if a checkpoint has as many labels as a task, but different ones."""
-  known = read_file(checkpoint_labels)
+def warn_if_others(labels: Sequence[str], known: LabelSet) -> None:
+  """Warns if a model has as many labels as a task, but different ones."""
   is_same = [label.lower() for label in known] == [*map(str.lower, labels)]
   if len(known) == len(labels) and not is_same:
     logging.warning(
-      f"the head of {setting('init_checkpoint')} is for {describe(known)}, "
-      f"and now stands for {describe(labels)}, in this order; "
-      f"{setting('new_head')} trains a fresh head"
+      f"the model's head is for {describe(known)}, and now stands for "
+      f"{describe(labels)}, in this order; {setting('new_head')} trains a "
+      "fresh head"
     )
 
 

@@ -18,7 +18,7 @@ import tensorflow as tf
 from data import batching
 from data.batching import Batch, Packing, lengths
 from data.features import TOKENS
-from storage import UserError, record_scan
+from storage import UserError, record_scan, setting
 from storage.record_scan import BLOCK, Index
 from storage.tfrecord import Schema
 
@@ -136,8 +136,8 @@ class ShuffledRecords:
     exact = np.array(weights) * (_ROUND / (sum(map(abs, weights)) or 1))
     if not (exact >= 1).all():
       raise UserError(
-        f"weights {weights} cannot be mixed: each must be positive, and at "
-        f"least one {_ROUND:,}th of their sum"
+        f"{setting('sampling_weights', weights)} cannot be mixed: each must be "
+        f"positive, and at least one {_ROUND:,}th of their sum"
       )
     # Records of each source in a round: largest remainder method.
     self._counts = exact.astype(int)

@@ -76,17 +76,6 @@ def without_shape(values: dict) -> dict:
   return {}
 
 
-def check_trained(config: dict, trained: dict, start: str) -> None:
-  """Raises UserError if `start` was trained with other heads or activation."""
-  now, then = without_shape(config), without_shape(trained)
-  for name in now.keys() & then.keys():
-    if now[name] != then[name]:
-      raise UserError(
-        f"{start} was trained with {name} {then[name]}, but its configuration "
-        f"has {now[name]} now: take the bert_config.json of the training"
-      )
-
-
 def extensions(flag_values: Mapping) -> dict:
   """Returns the EXTENSIONS that flags set, which override bert_config.json."""
   return {k: flag_values[k] for k in EXTENSIONS if flag_values.get(k)}

@@ -161,7 +161,7 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
         "another folder; to start from this model, give "
         f"--init_checkpoint={settings.output_dir}"
       )
-    model_files.check_sizes(settings.bert_config_file, network, own)
+    trained_model.check_sizes(settings.bert_config_file, network, own)
     actual = settings.to_dict() | {"attention": network.attention}
     if settings.do_train:
       same = ("task_name", *same)

@@ -127,8 +127,9 @@ def fine_tune(task: Task[S]) -> None:
   }
   with run.scope():
     model = task.make_model(run.config)
-    if settings.do_train:
-      train(run, task, model, data)
+    if settings.do_train and not train(run, task, model, data):
+      # Saved thresholds stay: the user may have edited them.
+      task = replace(task, settings=settings.replace(do_train=False))
     if settings.do_eval or settings.do_predict:
       step = run.load(model)
     if settings.do_eval:
@@ -153,13 +154,14 @@ def _fingerprint(examples, *splits):
   return digest.hexdigest()[:12]
 
 
-def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
+def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
-  With --keep_best, saves the best checkpoint. Raises ValueError if the examples
-  are too few for a step.
+  With --keep_best, saves the best checkpoint. Returns False if an earlier start
+  has done all steps. Raises ValueError if the examples are too few for a step.
   """
   settings, source = run.settings, data["train"]
+  before = run.checkpoints.newest_readable()
   steps = _num_steps(settings, task.num_examples(source))
   # Without a training, the next command may evaluate another model.
   if task.labels and not labels.exist(settings.output_dir):
@@ -179,7 +181,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
     if best.is_final:
       model_files.warn_if_changed(settings, settings.output_dir)
       logging.info("nothing to train: early stopping has ended this run")
-      return
+      return False
     evaluated = best.evaluated
   objective = task.objective()
   if settings.teacher and settings.distill_weight:
@@ -200,6 +202,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> None:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
+  return run.checkpoints.newest_readable() != before
 
 
 def evaluate(

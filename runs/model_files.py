@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ from absl import logging
 
 from cli.settings import COMMAND_FILE, Flag, S, flags_of, repeating
 from data import tokenization, vocab
-from modeling.config import SIDES, BertConfig, extensions, without_shape
+from modeling.config import SIDES, BertConfig, extensions
 from runs import trained_model
 from runs.settings import Network, Tokens, TrainedModel, Training
 from storage import UserError, files, processes
@@ -20,16 +19,6 @@ from training import checkpoint_files
 
 SWEEP_TABLE = "sweep.tsv"  # a row for each trial
 _OF_TEXT = ("vocab_file", "do_lower_case")  # no effect without --vocab_file
-_WORDS = "bert/embeddings/word_embeddings"
-_LAYER = re.compile(r"/encoder/layer_(\d+)/")
-# {field of bert_config.json: (end of a variable's name, axis of that size)}
-_SIZES = {
-  "hidden_size": ("embeddings/word_embeddings", 1),
-  "vocab_size": ("embeddings/word_embeddings", 0),
-  "max_position_embeddings": ("embeddings/position_embeddings", 0),
-  "type_vocab_size": ("embeddings/token_type_embeddings", 0),
-  "intermediate_size": ("layer_0/intermediate/dense/kernel", 1),
-}
 
 
 def config(settings: Network) -> BertConfig:
@@ -83,7 +72,8 @@ def check_init_checkpoint(
         known = trained.get("do_lower_case")
         check_same("do_lower_case", case, known, path, "give that value")
     prefix = checkpoint_files.find_checkpoint(path)
-    check_sizes(settings.bert_config_file, network, prefix, trains)
+    file = settings.bert_config_file
+    trained_model.check_sizes(file, network, prefix, trains)
     if not is_explicit:
       remedy = "give that value, or confirm this one by the flag"
       check_same("attention", attention, trained.get("attention"), path, remedy)
@@ -98,47 +88,6 @@ def check_same(name: str, value, trained, owner: str, remedy: str) -> None:
       f"--{name}={value}, but {owner} was trained with --{name}={trained}: "
       f"{remedy}"
     )
-
-
-def check_sizes(
-  config_file: str, network: BertConfig, prefix: str, trains: bool = False
-) -> None:
-  """Raises ValueError if a checkpoint does not fit the network's configuration.
-
-  If the run `trains`, more layers in the checkpoint only cause a warning.
-  """
-  layers = 0
-  sizes = {}
-  shapes = checkpoint_files.shapes(prefix)
-  for name, shape in shapes.items():
-    if layer := _LAYER.search(name):
-      layers = max(layers, int(layer[1]) + 1)
-    for field, (end, axis) in _SIZES.items():
-      if name.endswith(end) and len(shape) == 2:
-        sizes[field] = shape[axis]
-  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
-    raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
-  if layers:
-    sizes = {"num_hidden_layers": layers} | sizes
-  sizes |= without_shape(checkpoint_files.config_of(prefix))
-  expected = {field: getattr(network, field) for field in sizes}
-  different = [field for field in sizes if sizes[field] != expected[field]]
-  if not different:
-    return
-  trained, configured = (
-    " and ".join(f"{field} {values[field]}" for field in different)
-    for values in (sizes, expected)
-  )
-  message = (
-    f"the checkpoint {prefix} has {trained}, but --bert_config_file="
-    f"{config_file} has {configured}"
-  )
-  is_deeper = layers > network.num_hidden_layers
-  if trains and is_deeper and different == ["num_hidden_layers"]:
-    logging.warning("%s: the upper layers are left out", message)
-    return
-  remedy = "take the bert_config.json that came with the checkpoint"
-  raise UserError(f"{message}: {remedy}")
 
 
 def check_vocabulary(settings: Tokens, start: str) -> None:

@@ -13,12 +13,13 @@ import tensorflow as tf
 from absl import logging
 
 from cli import program
+from cli.settings import flags_of
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
 from modeling.losses import Objective
 from modeling.tracing import dropout_seeds
-from runs import checks, model_files
+from runs import checks, model_files, trained_model
 from runs.devices import compiles_step, make_strategy, why_uncompiled
 from runs.settings import ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
@@ -119,6 +120,8 @@ class Run(Generic[T_co]):
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
+    if processes.has_others():
+      self._check_workers(int(step.step.numpy()))
     given = settings.train_batch_size, self.seed, settings.group_by_length
     skip = int(step.examples.numpy())
     self.training = loop.Training(
@@ -134,6 +137,16 @@ class Run(Generic[T_co]):
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self.training
+
+  def _check_workers(self, step):
+    """Raises ValueError if workers have other settings or another folder."""
+    settings = self.settings
+    # Paths may differ.
+    known = [f for f in flags_of(type(settings)).values() if f.kind is not str]
+    values = {f"--{f.name}": settings[f.name] for f in known}
+    lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)
+    values["the folder --output_dir"] = files.exists(lock), step
+    run_folder.check_workers(values | {"--seed": self.seed})
 
   def _plan(self, num_train_steps, evaluate_last):
     settings = self.settings
@@ -271,7 +284,7 @@ def restore(
   network = BertConfig.from_json(settings.bert_config_file)
   start = checkpoint_files.choose_checkpoint(folder)
   if start:
-    model_files.check_sizes(settings.bert_config_file, network, start)
+    trained_model.check_sizes(settings.bert_config_file, network, start)
   else:
     if isinstance(settings, Training):
       checkpoint_files.check_listed(folder)

@@ -1,16 +1,30 @@
 """Finds the files of a model, beside its checkpoint or at paths in run.json."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+from absl import logging
+
 from data import tokenization
 from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
-from modeling.config import BertConfig, check_trained, extensions
-from storage import UserError
+from modeling.config import BertConfig, extensions, without_shape
+from storage import UserError, setting
 from training import checkpoint_files
+
+_WORDS = "bert/embeddings/word_embeddings"
+_LAYER = re.compile(r"/encoder/layer_(\d+)/")
+# {field of bert_config.json: (end of a variable's name, axis of that size)}
+_SIZES = {
+  "hidden_size": ("embeddings/word_embeddings", 1),
+  "vocab_size": ("embeddings/word_embeddings", 0),
+  "max_position_embeddings": ("embeddings/position_embeddings", 0),
+  "type_vocab_size": ("embeddings/token_type_embeddings", 0),
+  "intermediate_size": ("layer_0/intermediate/dense/kernel", 1),
+}
 
 
 class ModelFiles(NamedTuple):
@@ -33,7 +47,7 @@ def find_model(path: str) -> ModelFiles:
   entry = checkpoint_files.run_of(prefix)
   config_file = existing_file(prefix, "bert_config_file", entry)
   config = BertConfig.from_json(config_file)
-  check_trained(config.to_dict(), entry.get("config") or {}, prefix)
+  check_sizes(config_file, config, prefix)
   vocab_file = existing_file(prefix, "vocab_file", entry, config_file)
   tokenizer = open_tokenizer(vocab_file)
   check_fingerprint(entry, tokenizer, prefix)
@@ -42,6 +56,47 @@ def find_model(path: str) -> ModelFiles:
     lower_case = doubt_case(tokenizer.vocab, True) is None
   config = replace(config, **extensions(entry["flags"]))
   return ModelFiles(prefix, config_file, vocab_file, lower_case, config)
+
+
+def check_sizes(
+  config_file: str, network: BertConfig, prefix: str, trains: bool = False
+) -> None:
+  """Raises ValueError if a checkpoint does not fit the network's configuration.
+
+  If the run `trains`, more layers in the checkpoint only cause a warning.
+  """
+  layers = 0
+  sizes = {}
+  shapes = checkpoint_files.shapes(prefix)
+  for name, shape in shapes.items():
+    if layer := _LAYER.search(name):
+      layers = max(layers, int(layer[1]) + 1)
+    for field, (end, axis) in _SIZES.items():
+      if name.endswith(end) and len(shape) == 2:
+        sizes[field] = shape[axis]
+  if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
+    raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
+  if layers:
+    sizes = {"num_hidden_layers": layers} | sizes
+  sizes |= without_shape(checkpoint_files.config_of(prefix))
+  expected = {field: getattr(network, field) for field in sizes}
+  different = [field for field in sizes if sizes[field] != expected[field]]
+  if not different:
+    return
+  trained, configured = (
+    " and ".join(f"{field} {values[field]}" for field in different)
+    for values in (sizes, expected)
+  )
+  message = (
+    f"the checkpoint {prefix} has {trained}, but "
+    f"{setting('bert_config_file', config_file)} has {configured}"
+  )
+  is_deeper = layers > network.num_hidden_layers
+  if trains and is_deeper and different == ["num_hidden_layers"]:
+    logging.warning("%s: the upper layers are left out", message)
+    return
+  remedy = "take the bert_config.json that came with the checkpoint"
+  raise UserError(f"{message}: {remedy}")
 
 
 def check_fingerprint(entry: Mapping, tokenizer: Tokenizer, start: str) -> None:
@@ -71,9 +126,10 @@ def existing_file(
   if file:
     return file
   named = checkpoint_files.path_of(entry, flag)
+  record = f" (its run.json names {named})" if entry["flags"] else ""
   raise FileNotFoundError(
-    f"there is no {names[0]} beside {path} (its run.json names {named}): copy "
-    "the model's file into this folder"
+    f"there is no {names[0]} beside {path}{record}: copy the model's file into "
+    "this folder"
   )
 
 

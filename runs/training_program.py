@@ -23,7 +23,6 @@ from runs.task_settings import FineTuning
 from storage import UserError, files, processes
 from training import checkpoint_files
 
-LOCK_FILE = "run.lock"
 _COLUMNS = (
   "run learning_rate train_batch_size num_train_epochs seed step metric value "
   "examples"
@@ -83,7 +82,7 @@ def locked(folder: str) -> Iterator[None]:
     return
   is_new = not os.path.exists(folder)
   os.makedirs(folder, exist_ok=True)
-  path = os.path.join(folder, LOCK_FILE)
+  path = os.path.join(folder, checkpoint_files.LOCK_FILE)
   with open(path, "w") as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -247,10 +246,15 @@ def _log_trials(trials):
 
 
 def _copy_best(source, target, ensemble):
-  """Copies a trial's results, and its entry of run.json with --ensemble."""
+  """Copies a trial's results, and its entry of run.json with --ensemble.
+
+  Does not replace thresholds that an earlier start of the sweep copied.
+  """
+  read = checkpoint_files.read_best
+  is_copied = read(source) == read(target)
   for name in (labels.FILE_NAME, *labels.THRESHOLD_FILES):
     path = os.path.join(source, name)
-    if files.exists(path):
+    if files.exists(path) and not is_copied:
       files.copy(path, os.path.join(target, name))
   best = os.path.join(source, checkpoint_files.BEST)
   copied = os.path.join(target, checkpoint_files.BEST)

@@ -157,8 +157,13 @@ def test_a_configuration_unlike_the_trainings_is_refused(folder, tmp_path):
   entry = {"flags": {}, "config": config | {"hidden_act": "relu"}}
   (tmp_path / "run.json").write_text(json.dumps([entry]))
   for read in (bert.load, original.read):
-    with pytest.raises(UserError, match="was trained with hidden_act relu, "):
+    with pytest.raises(UserError, match=r"has hidden_act relu, but .* gelu: "):
       read(str(tmp_path))
+  (tmp_path / "run.json").unlink()
+  fewer = json.dumps(config | {"num_hidden_layers": 1})
+  (tmp_path / "bert_config.json").write_text(fewer)
+  with pytest.raises(UserError, match=r"has num_hidden_layers 2, but .* 1: "):
+    bert.load(str(tmp_path))
 
 
 def test_do_lower_case_comes_from_the_argument_or_run_json(folder, tmp_path):

@@ -84,7 +84,7 @@ run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=t
 run_classifier | do_train output_dir=swept | swept/best is of an earlier training or sweep: name another
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
 run_classifier | do_train teacher=tuned multi_label | --multi_label=True, but --teacher=tuned was trained with --multi_label=False
-run_classifier | do_train teacher=tuned | has other labels, or another order: 0, 1 and no, yes
+run_classifier | do_train teacher=tuned | other labels, or another order: 0, 1 (of sst-2, the task of tuned) and no, yes
 run_classifier | do_train attention=shallow init_checkpoint=right_to_left,right_to_left | --attention=left_to_right, but right_to_left was trained with --attention=right_to_left
 run_classifier | do_train output_dir=[1] | TensorFlow reads no checkpoint from [1]: avoid * ? [ and
 run_classifier | do_train output_dir=right_to_left | right_to_left has a model of run_pretraining.py: name another
@@ -135,6 +135,8 @@ extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | input_file=gone | cannot read gone: No such file
 extract_features | output_file=text | text is an input, too
 extract_features | output_file=ner | ner exists already
+extract_features | output_file=vocab.txt overwrite | vocab.txt is an input, too
+create_pretraining_data | output_file=vocab.txt overwrite | vocab.txt is an input, too
 extract_features | init_checkpoint=uncased_L-12_H-768_A-12/bert_model.ckpt do_lower_case=false | uncased_L-12_H-768_A-12 is a lower-cased model
 extract_features | bert_config_file=deep.json | num_hidden_layers 1, but --bert_config_file=deep.json has num_hidden_layers 2
 extract_features | {windows} | gives a vector for each text: give

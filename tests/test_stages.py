@@ -10,6 +10,7 @@ import pytest
 from data import labels
 from modeling import models
 from runs import model_files
+from tasks.classification import named_tasks
 from tasks.pretraining import settings as pretraining_settings
 from tasks.pretraining import task as pretraining
 from tests import programs, shared, small_model, stages
@@ -163,7 +164,7 @@ def test_thresholds_are_fitted_for_a_new_model_or_a_new_ensemble(
   flags = {"do_train": do_train, "ensemble": ensemble, "do_predict": True}
   settings = classifier.replace(**flags, multi_label=True)
   task = stages.task_of("run_classifier", settings)
-  assert task.fits_thresholds == fits
+  assert named_tasks.fits_thresholds(task.settings) == fits
   assert task.settings.do_eval == (fits and has_dev)
   assert ("--do_eval is set" in log.text) == (fits and has_dev)
 

@@ -15,6 +15,7 @@ BEST = "best"  # subfolder of an output folder
 BEST_RECORD = "best.json"  # in the subfolder
 RUN_FILE = "run.json"
 METRICS = "metrics.jsonl"  # in the folder of run.json
+LOCK_FILE = "run.lock"  # a local folder has one while the chief's run uses it
 UNFINISHED = "unfinished-"  # begins the name of an incomplete checkpoint
 _LISTED = re.compile(
   r'^(?:model_checkpoint_path|all_model_checkpoint_paths): "(.*)"', re.MULTILINE

@@ -189,7 +189,9 @@ class Training:
   def _save(self, step, report):
     report.log()
     state = self.train_step.state
-    logging.info("saved %s", self.checkpoints.save(step, state))
+    path = self.checkpoints.save(step, state)
+    if processes.is_chief():
+      logging.info("saved %s", path)
 
 
 def raise_if_corrupt(source) -> None:

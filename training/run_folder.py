@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import zlib
 from collections.abc import Mapping
 
 import keras
@@ -165,6 +166,27 @@ def wait_for_chief() -> None:
   if processes.has_others():
     strategy = tf.distribute.get_strategy()
     sum_over_replicas(strategy, tf.constant(1.0)).numpy()
+
+
+def check_workers(values: Mapping[str, object]) -> None:
+  """Raises ValueError if workers have different values of one name.
+
+  Call this function in a strategy's scope. A check of 12 bits can overlook a
+  difference.
+  """
+  strategy = tf.distribute.get_strategy()
+  marks = [
+    zlib.crc32(repr(value).encode()) % 2**12 for value in values.values()
+  ]
+  own = tf.constant(marks, tf.float32)  # sums of integers are exact
+  sums = sum_over_replicas(strategy, own).numpy().tolist()
+  pairs = zip(values, marks, sums, strict=True)
+  replicas = strategy.num_replicas_in_sync
+  if different := [name for name, mark, n in pairs if n != mark * replicas]:
+    raise UserError(
+      f"the workers differ in {', '.join(different)}: start all with the same "
+      f"command and the same {setting('output_dir')}, on a disk that they share"
+    )
 
 
 @tf.function(autograph=False)

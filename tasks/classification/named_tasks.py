@@ -9,6 +9,7 @@ from absl import logging
 
 from cli.settings import common, device, flag
 from data import labels, tables
+from runs import checks
 from runs.settings import Packing
 from runs.task_settings import EvaluatedFineTuning, LongText, Tables
 from storage import UserError, files, textfiles
@@ -171,15 +172,28 @@ def check_text_pairs(column: str | None, start: str) -> None:
     )
 
 
+def known_labels(start: str) -> labels.LabelSet:
+  """Labels of a trained model, a checkpoint or its folder; empty if unknown."""
+  if file := checkpoint_files.sibling_file(start, labels.FILE_NAME):
+    return labels.read_file(file)
+  name = checkpoint_files.run_of(start)["flags"].get("task_name") or CUSTOM
+  own = () if name.lower() == CUSTOM else find(name).labels
+  return labels.LabelSet(own, f"{name}, the task of {start}")
+
+
 def check_teacher(teacher: str, task: ClassificationTask) -> None:
   """Raises ValueError if the model in `teacher` has different labels."""
-  if labels.exist(teacher):
-    known: Sequence[str] = labels.load(teacher)
-  else:
-    name = checkpoint_files.read_runs(teacher)[-1]["flags"]["task_name"]
-    known = () if name.lower() == CUSTOM else find(name).labels
+  known = known_labels(teacher)
   if known and task.labels:  # a regression has no labels
     labels.check_teacher(teacher, known, task.labels)
+
+
+def fits_thresholds(settings: Settings) -> bool:
+  """True if an evaluation finds the thresholds of --multi_label."""
+  # An ensemble has no thresholds until it is evaluated.
+  path = settings.threshold_file(labels.THRESHOLDS)
+  are_new = settings.ensemble > 1 and not files.exists(path)
+  return settings.multi_label and (settings.do_train or are_new)
 
 
 def _custom_task(settings: Settings):
@@ -226,8 +240,9 @@ def with_labels(
   if task.is_regression:
     return task
   if task.name != CUSTOM:
-    if checkpoint_labels:
-      labels.warn_if_others(task.labels, checkpoint_labels)
+    start = checks.checkpoint(settings)
+    if start and not (settings.do_train and settings.new_head):
+      labels.warn_if_others(task.labels, known_labels(start))
     return task
   collect = None
   if "train" in task.splits:

@@ -88,7 +88,6 @@ class Classification(Task[Settings]):
   """Classifies texts or pairs; `named` is the task of --task_name."""
 
   named: ClassificationTask = field(kw_only=True)
-  fits_thresholds: bool = False  # True: an evaluation finds the best thresholds
 
   @property
   def metric(self) -> str:
@@ -170,15 +169,16 @@ class Classification(Task[Settings]):
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
-    """Computes scores; with `fits_thresholds`, finds the best thresholds.
+    """Computes scores; finds and saves thresholds if `fits_thresholds`.
 
-    Saves the thresholds, unless an earlier model is best.
+    Does not save the thresholds if an earlier model is best.
     """
     settings, named = self.settings, self.named
+    fits = named_tasks.fits_thresholds(settings)
     batch_size, rows = settings.eval_batch_size, records.rows
     logits = loop.outputs(model, records, batch_size)["logits"]
     label_ids = metrics.label_ids(named, rows)
-    if self.fits_thresholds:
+    if fits:
       probs = metrics.probabilities(named, logits)
       best = map(metrics.best_threshold, probs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
@@ -194,7 +194,7 @@ class Classification(Task[Settings]):
       table = classification_report(named.labels, predicted, label_ids)
       logging.info("\n%s", table)
     scores = metrics.results(named, outputs, example_loss, rows, batch_size)
-    is_best = self.fits_thresholds and self.is_best(scores[self.metric])
+    is_best = fits and self.is_best(scores[self.metric])
     if is_best and processes.is_chief():
       path = settings.threshold_file(labels.THRESHOLDS)
       metrics.save_thresholds(named, path)

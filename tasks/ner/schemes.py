@@ -130,6 +130,9 @@ def recognize(tags: Collection[str]) -> Scheme:
     # Letters alone are types beside other tags.
     and (layout[0] or len(parts) == len(inside))
   ]
+  fitting = {k: v[0] for own in layouts for k, v in by_layout[own].items()}
+  if len({*fitting.values()}) == 1 and 2 * len(fitting) < len(inside):
+    layouts = []  # B-cell beside T-cell and protein is a type
   if not layouts:
     name = "IO" if OUTSIDE in tags else ""
     # Most tags of an unknown scheme, such as BEGIN-PER and INSIDE-PER, differ

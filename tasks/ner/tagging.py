@@ -95,7 +95,8 @@ def find_tags(
     raise UserError(
       f"{train_file}: every tag is {tags[0]!r}; is that the right column?"
     )
-  return labels.LabelSet(tags, train_file)
+  remedy = "Correct the tag, or give examples of it in both files"
+  return labels.LabelSet(tags, train_file, remedy)
 
 
 def read_tagged(

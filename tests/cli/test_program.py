@@ -54,16 +54,22 @@ class Program(Settings):
   text: str = common(None, "A text.", required=True)
   do_train: bool = common(False, "Train. " * 12)
   number: int = flag(5, "A number.")
+  start: str | None = flag(None, "A folder.")
   files: tuple[str, ...] | None = flag(("a", "b"), "Files.")
   dtype: str = device("a", "A type.", choices=("a", "b"))
 
 
-def test_a_required_text_must_not_be_empty():
+def test_a_required_text_must_not_be_empty_and_an_empty_flag_is_warned_of(
+  caplog,
+):
   values = flags.FlagValues()
   settings.define(Program, values)
-  values(["program", "--text="])
+  values(["program", "--text=", "--start="])
   with pytest.raises(ValueError, match="--text is empty: is a variable of the"):
     settings.from_flags(Program, values)
+  values["text"].value = "a"
+  settings.from_flags(Program, values)
+  assert caplog.messages == ["--start is empty, so it has no effect"]
 
 
 @pytest.fixture(name="program_flags")
@@ -108,6 +114,8 @@ Beyond the original:
       Files.
   --number  (default 5)
       A number.
+  --start
+      A folder.
 
 Devices, processes and precision:
   --dtype  (default a)

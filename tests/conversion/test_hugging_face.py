@@ -144,7 +144,9 @@ def test_a_missing_setting_has_the_default_of_transformers(tmp_path):
 
 @pytest.mark.parametrize("labels", [("no", "LABEL_1", "yes"), ()])
 def test_labels_are_converted(tmp_path, caplog, labels):
-  _, settings, _ = _write(tmp_path, "classification", labels=labels)
+  more = {"labels": labels, "thresholds": {"thresholds.tsv": "x"}}
+  _, settings, _ = _write(tmp_path, "classification", **more)
+  assert "thresholds.tsv is left out: " in caplog.text
   names = labels or ("LABEL_0", "LABEL_1", "LABEL_2")
   assert settings["id2label"] == dict(zip("012", names, strict=True))
   assert settings["label2id"] == {name: i for i, name in enumerate(names)}

@@ -76,7 +76,9 @@ def _train(
   data = {"train": Source(9), "dev": "records"}
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "evaluate", note)
-    fine_tune.train(Run(args, toy.config()), task, model, data)
+    has_trained = fine_tune.train(Run(args, toy.config()), task, model, data)
+  if args.keeps_best:
+    assert has_trained == (bool(steps) and not dev)
   return model, steps
 
 
@@ -311,6 +313,7 @@ def _events(monkeypatch):
     events.append(("train", model, data["train"]))
     if run.settings.evaluates_while_training:
       fine_tune.evaluate(task, model, data, 5)
+    return run.settings.do_export  # or any other flag
 
   def run_sweep(settings, examples):
     assert len(examples) == 12
@@ -340,7 +343,7 @@ class Staged(Task):
     return f"records of {split}"
 
   def evaluate(self, model, records):
-    return {model: records}
+    return {model: records, "trains": self.settings.do_train}
 
   def predict(self, model, split, records, step):
     self.examples[split].append(("predict", model, split, records, step))
@@ -370,17 +373,19 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
     fine_tune.fine_tune(kind(settings, dict.fromkeys(splits, events), ["a"]))
     result = [*events]
     expected = [("sweep",)] * (train and is_sweep)
-    scores = [
-      ("write_evaluation", {model: f"records of {split}"}, LOADED, split[3:])
-      for split in dev
-    ]
+
+    def scores(trains, step):
+      for split in dev:
+        values = {model: f"records of {split}", "trains": trains}
+        yield "write_evaluation", values, step, split[3:]
+
     if train and not is_sweep:
       expected.append(("train", model, "records of train"))
-      in_training = [(*event[:2], 5, event[3]) for event in scores]
-      expected += in_training * keep_best
+      expected += [*scores(True, 5)] * keep_best
     if evaluate or predict:
       expected.append(("load", model))
-    expected += scores * evaluate
+    has_trained = train and not is_sweep and export
+    expected += [*scores(has_trained, LOADED)] * evaluate
     predicted = dev if program == "run_squad" else ("test",)
     expected += [
       ("predict", model, split, f"records of {split}", LOADED)

@@ -256,7 +256,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
 ):
   events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: 0)
-  step = SimpleNamespace(examples=zero, average=None)
+  step = SimpleNamespace(examples=zero, step=zero, average=None)
   monkeypatch.setattr(session, "make_strategy", lambda args: None)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
@@ -264,6 +264,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     (session.record_scan, "load_index", 1),
     (Checkpoints, "resume", 2),
     (session.model_files, "warn_if_changed", 1),
+    (session.run_folder, "check_workers", 0),
     (session.Run, "_report", 4),
   ):
     events.replace(monkeypatch, owner, name, first=first)
@@ -282,8 +283,11 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,
     ("resume", "start", "new"),
+    ("check_workers", values := events[-2][1]),
     ("_report", data),
   ]
+  assert values["the folder --output_dir"] == (False, 0)
+  assert values["--eval_steps"] == 0 and "--output_dir" not in values
 
 
 @pytest.mark.parametrize("is_chief", [False, True])

@@ -103,7 +103,9 @@ def test_a_sweep_copies_its_best_trial_to_output_dir(tmp_path, commands, log):
   assert start["output_dir"].endswith("rate_3e-05_seed_1")
   command = tmp_path / "command.flags"
   command.unlink()
+  (tmp_path / "thresholds.tsv").write_text("edited")
   training_program.run_sweep(_flags(tmp_path))
+  assert (tmp_path / "thresholds.tsv").read_text() == "edited"
   assert "rate_1e-05_seed_1 is complete; to train it anew, name" in log.text
   assert not command.exists()  # because no trial was trained
 

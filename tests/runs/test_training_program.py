@@ -12,9 +12,10 @@ from absl import logging as absl_logging
 
 from data import labels
 from runs import training_program
-from runs.training_program import LOCK_FILE, dry_run, locked
+from runs.training_program import dry_run, locked
 from tests import programs, shared
 from tests.training import toy
+from training.checkpoint_files import LOCK_FILE
 
 HOLD_LOCK = """
 import sys, time

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from modeling import models
+from storage import UserError
 from tests import shared
 from tests.training import toy
 from training import checkpoint, checkpoint_files, run_folder
@@ -282,3 +283,21 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
     Checkpoints(str(tmp_path / "new")).load(model, prefix)
   with pytest.raises(ValueError, match="name another output_dir, and"):
     Checkpoints(str(tmp_path)).load(model, None)
+
+
+def test_workers_with_other_values_are_told_which(monkeypatch):
+  strategy = SimpleNamespace(num_replicas_in_sync=2)
+  monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
+  values, seen = {"--seed": 1, "--eval_steps": 5, "x": (True, 7)}, []
+
+  def add(_, own):
+    seen.append(own)
+    return own + seen[0]  # what the first worker has sent
+
+  monkeypatch.setattr(run_folder, "sum_over_replicas", add)
+  run_folder.check_workers(values)
+  message = (
+    r"the workers differ in --seed, x: .* the same output_dir, on a disk"
+  )
+  with pytest.raises(UserError, match=message):
+    run_folder.check_workers(values | {"--seed": 2, "x": (True, 8)})

@@ -176,10 +176,19 @@ def test_examples_have_the_columns_named_by_prediction_columns(tmp_path):
     read(["ID"])
 
 
+def test_a_model_of_a_task_with_other_labels_causes_a_warning(tmp_path, caplog):
+  checkpoint_files.append_run(str(tmp_path), {"flags": {"task_name": "mrpc"}})
+  for name, message in (("QQP", ""), ("RTE", "is for 0, 1 (of mrpc, the task")):
+    flags = {"task_name": name, "output_dir": str(tmp_path)}
+    flags["init_checkpoint"] = str(tmp_path)
+    named_tasks.with_labels(programs.arguments("run_classifier", **flags), None)
+    assert message in caplog.text and bool(message) == bool(caplog.messages)
+
+
 def test_a_teacher_must_have_the_labels_of_the_student(tmp_path):
   rte, check = named_tasks.find("RTE"), named_tasks.check_teacher
   checkpoint_files.append_run(str(tmp_path), {"flags": {"task_name": "mrpc"}})
-  with pytest.raises(ValueError, match=r"labels, .* 0, 1 and entailment, not_"):
+  with pytest.raises(ValueError, match=r", 1 \(of .* and entailment, not_"):
     check(str(tmp_path), rte)
   check(str(tmp_path), named_tasks.find("SST-2"))  # has the labels of MRPC
   # The last run of the folder predicts scores.

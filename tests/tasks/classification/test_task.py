@@ -192,10 +192,8 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   part = task.RecordDataset(rows, "", None, 8)
 
   def evaluate(named, fits, **flags):
-    texts = Classification(
-      args.replace(**flags), {}, named=named, fits_thresholds=fits
-    )
-    return texts.evaluate(None, part)
+    settings = args.replace(multi_label=True, do_train=fits, **flags)
+    return Classification(settings, {}, named=named).evaluate(None, part)
 
   result = evaluate(several_labels(), fits=True)
   saved = programs.table(tmp_path / "out" / "thresholds.tsv")
@@ -214,7 +212,7 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   # --keep_best saves no thresholds of a model that is not the best.
   (tmp_path / "out/best").mkdir()
   (tmp_path / "out/best/best.json").write_text('{"value": 1.5}')
-  evaluate(several_labels(), fits=True, keep_best=True, do_train=True)
+  evaluate(several_labels(), fits=True, keep_best=True)
   assert not path.exists()
   toy.set_worker(monkeypatch, 1)  # only the chief writes
   assert evaluate(several_labels(), fits=True) == result

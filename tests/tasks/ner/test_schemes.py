@@ -78,6 +78,7 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
     ("art-other event-other O", "art-other event-other"),
     ("PER LOC E-mail U-Bahn S-Bahn O", "E-mail LOC PER S-Bahn U-Bahn"),
     ("N S I", "I N S"),
+    ("B-cell T-cell protein O", "B-cell T-cell protein"),
   ],
 )
 def test_types_are_recognized_from_all_tags_together(tags, types):
