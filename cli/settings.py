@@ -55,13 +55,15 @@ class Flag:
   # gives the default.
   dependent: bool = False
   stage: int = 0  # of flags such as --do_eval: position in the order of work
-  training: bool = True  # True: another value changes the training
+  # True: another value changes the training, unless the flag has a `stage`.
+  training: bool = True
   dry_run: Any = AS_GIVEN  # value in a dry run
 
 
 def flag(default: Any, help: str, **facts: Any) -> Any:
   """Declares a field of Settings as a flag; `facts` are fields of `Flag`."""
-  metadata = {"flag": Flag(default, help, **facts)}
+  is_of_training = facts.pop("training", not facts.get("stage"))
+  metadata = {"flag": Flag(default, help, training=is_of_training, **facts)}
   if facts.get("required"):
     return field(metadata=metadata)
   return field(default=default, metadata=metadata)

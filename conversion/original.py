@@ -42,12 +42,12 @@ def read(
   bert = CanonicalModel(prefix, config=read_config(prefix, config_file))
   if bert.config is not None:
     bert.config |= extensions(flags)
-    now, then = map(without_shape, (bert.config, entry.get("config") or {}))
-    for name in now.keys() & then.keys():
-      if now[name] != then[name]:
+    trained = without_shape(entry.get("config") or {})
+    for name, value in without_shape(bert.config).items():
+      if trained.get(name, value) != value:
         raise UserError(
-          f"the checkpoint {prefix} has {name} {then[name]}, but its "
-          f"configuration has {now[name]}: take the training's bert_config.json"
+          f"the checkpoint {prefix} has {name} {trained[name]}, but its "
+          f"configuration has {value}: take the training's bert_config.json"
         )
   find = partial(checkpoint_files.sibling_file, prefix)
   bert.vocabulary = checkpoint_files.file_of(prefix, "vocab_file", VOCABULARY)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from cli.settings import Settings, common, device, flag, flags_of, original
 from data.features import Masking
@@ -16,6 +16,16 @@ DRY_RUN_STEPS = 2
 _DRY_RUN_EXAMPLES = 64  # of each file, in fine-tuning
 _PURPOSES = [f"{row.name}: {row.purpose}" for row in FORMATS.values()]
 _tpu = partial(device, None, training=False)  # a flag to find the TPU
+# A file or folder, which may differ when the training resumes.
+data_path = partial(common, None, training=False)
+batch_size = partial(original, 8, minimum=1, training=False)
+_interval = partial(original, 1000, minimum=1, training=False)
+_fraction = partial(flag, minimum=0.0, maximum=1.0)
+
+
+def amount(default: int, help: str) -> Any:
+  """A number that does not change the training; dry runs take the default."""
+  return flag(default, help, minimum=default, training=False, dry_run=default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +119,8 @@ class Devices(Settings):
 class Export(Settings):
   """Flags of an export."""
 
-  do_export: bool = common(
-    False, "Export the model for inference.", stage=4, training=False
-  )
-  export_dir: str | None = common(
-    None, "Folder of the export; new or empty.", training=False
-  )
+  do_export: bool = common(False, "Export the model for inference.", stage=4)
+  export_dir: str | None = data_path("Folder of the export; new or empty.")
   export_format: tuple[str, ...] = flag(
     ("savedmodel",),
     f"{'; '.join(_PURPOSES)}. Several go into one folder, as in "
@@ -140,7 +146,7 @@ class Training(Network, Tokens, Devices, Export):
     "Checkpoint, or its folder, to start from, or to use without --do_train. "
     "Two, comma-separated, for --attention=shallow.",
   )
-  do_train: bool = common(False, "Train the model.", stage=1, training=False)
+  do_train: bool = common(False, "Train the model.", stage=1)
   max_seq_length: int = common(128, "Maximum number of tokens.")
   train_batch_size: int = common(32, "Batch size for training.", minimum=1)
   learning_rate: float = common(5e-5, "Peak learning rate.", minimum=0.0)
@@ -157,18 +163,13 @@ class Training(Network, Tokens, Devices, Export):
   max_grad_norm: float = flag(
     1.0, "Clip gradients to this global norm; 0: no clipping.", minimum=0.0
   )
-  layerwise_learning_rate_decay: float = flag(
-    1.0,
-    "Ratio of a layer's learning rate to the rate of the layer above.",
-    minimum=0.0,
-    maximum=1.0,
+  layerwise_learning_rate_decay: float = _fraction(
+    1.0, "Ratio of a layer's learning rate to the rate of the layer above."
   )
-  ema_decay: float = flag(
+  ema_decay: float = _fraction(
     0.0,
     "Decay, such as 0.999, of moving averages of the variables. The averages "
     "evaluate, predict and are exported. 0: no averages.",
-    minimum=0.0,
-    maximum=1.0,
   )
   gradient_accumulation_steps: int = flag(
     1, "Micro-batches per step and replica.", minimum=1
@@ -184,19 +185,9 @@ class Training(Network, Tokens, Devices, Export):
     "Make batches of examples of similar length: faster if lengths differ. "
     "Not on a TPU; run_squad needs --dynamic_padding, too.",
   )
-  save_checkpoints_steps: int = original(
-    1000, "Steps between saves.", minimum=1, training=False
-  )
-  iterations_per_loop: int = original(
-    1000, "Maximum steps per call of the graph.", minimum=1, training=False
-  )
-  eval_steps: int = flag(
-    0,
-    "Steps between evaluations; 0: none.",
-    minimum=0,
-    training=False,
-    dry_run=0,
-  )
+  save_checkpoints_steps: int = _interval("Steps between saves.")
+  iterations_per_loop: int = _interval("Maximum steps per call of the graph.")
+  eval_steps: int = amount(0, "Steps between evaluations; 0: none.")
   keep_checkpoint_max: int = flag(
     5, "Newest checkpoints to keep; 0 for all.", minimum=0, training=False
   )
@@ -233,10 +224,8 @@ class Training(Network, Tokens, Devices, Export):
 class Evaluation(Settings):
   """Flags of an evaluation."""
 
-  do_eval: bool = common(False, "Evaluate the model.", stage=2, training=False)
-  eval_batch_size: int = original(
-    8, "Batch size for evaluation.", minimum=1, training=False
-  )
+  do_eval: bool = common(False, "Evaluate the model.", stage=2)
+  eval_batch_size: int = batch_size("Batch size for evaluation.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,12 +251,10 @@ class Packing(Training):
 class Sampling(Settings):
   """Flags that weigh the patterns of --input_file."""
 
-  sampling_exponent: float = flag(
+  sampling_exponent: float = _fraction(
     1.0,
     "Weigh the patterns of --input_file, such as one per language, by their "
     "size to this power. The original's multilingual models have 0.7.",
-    minimum=0.0,
-    maximum=1.0,
   )
 
 

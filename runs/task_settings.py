@@ -3,17 +3,20 @@
 import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
-from cli.settings import Settings, common, flag, flags_of, original
+from cli.settings import Settings, common, device, flag, flags_of, original
 from modeling.config import BertConfig
-from runs.settings import Evaluation, Training, Vocabulary
+from runs.settings import Evaluation, Training, Vocabulary, amount, batch_size
 from storage import UserError
 
 _SWEEP = (
   "Several, with commas between them, make a sweep: each combination has a "
   "folder in --output_dir; the best checkpoint is copied to the folder best."
 )
+_NUMBER = {"minimum": 1, "training": False}
+workers = partial(device, 1, "Number of processes that tokenize.", **_NUMBER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +33,9 @@ class FineTuning(Vocabulary, Training):
     3.0, f"Number of training epochs. {_SWEEP}", minimum=0.0, swept=True
   )
   do_predict: bool = common(
-    False, "Predict the test set or --predict_file.", stage=3, training=False
+    False, "Predict the test set or --predict_file.", stage=3
   )
-  predict_batch_size: int = original(
-    8, "Batch size for prediction.", minimum=1, training=False
-  )
+  predict_batch_size: int = batch_size("Batch size for prediction.")
   warmup_proportion: float = original(
     0.1, "Fraction of steps for warm-up.", minimum=0.0, maximum=1.0
   )
@@ -44,31 +45,20 @@ class FineTuning(Vocabulary, Training):
     "other labels is never restored.",
   )
   add_bilstm: bool = flag(False, "Add a BiLSTM on top of BERT.")
-  num_seeds: int = flag(
-    1,
-    "Number of seeds to train with. The first is --seed, or 1.",
-    minimum=1,
-    training=False,
-    dry_run=1,
+  num_seeds: int = amount(
+    1, "Number of seeds to train with. The first is --seed, or 1."
   )
   keep_best: bool = flag(
     False,
     "Save the best evaluated checkpoint in output_dir/best, and use it later.",
     training=False,
   )
-  early_stopping_patience: int = flag(
+  early_stopping_patience: int = amount(
     0,
     "End after N evaluations without improvement; 0: never. Sets --keep_best.",
-    minimum=0,
-    training=False,
-    dry_run=0,
   )
-  ensemble: int = flag(
-    1,
-    "Evaluate, predict and export with so many best models of a sweep.",
-    minimum=1,
-    training=False,
-    dry_run=1,
+  ensemble: int = amount(
+    1, "Evaluate, predict and export with so many best models of a sweep."
   )
   teacher: str | None = flag(
     None,

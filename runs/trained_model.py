@@ -87,9 +87,9 @@ def check_sizes(
     " and ".join(f"{field} {values[field]}" for field in different)
     for values in (sizes, expected)
   )
+  file = setting("bert_config_file", config_file)
   message = (
-    f"the checkpoint {prefix} has {trained}, but "
-    f"{setting('bert_config_file', config_file)} has {configured}"
+    f"the checkpoint {prefix} has {trained}, but {file} has {configured}"
   )
   is_deeper = layers > network.num_hidden_layers
   if trains and is_deeper and different == ["num_hidden_layers"]:

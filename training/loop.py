@@ -188,10 +188,8 @@ class Training:
 
   def _save(self, step, report):
     report.log()
-    state = self.train_step.state
-    path = self.checkpoints.save(step, state)
-    if processes.is_chief():
-      logging.info("saved %s", path)
+    path = self.checkpoints.save(step, self.train_step.state)
+    logging.log_if(logging.INFO, "saved %s", processes.is_chief(), path)
 
 
 def raise_if_corrupt(source) -> None:

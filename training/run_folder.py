@@ -4,6 +4,7 @@ The text file `checkpoint` names the newest checkpoint, then all kept ones, as
 in the original. The folder `best` holds the best checkpoint by a metric.
 """
 
+import itertools
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import zlib
 from collections.abc import Mapping
 
 import keras
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -63,8 +65,7 @@ class Checkpoints:
       seed = int(reader["run/seed"])
     elif seed is None:
       if processes.has_others():
-        flag = setting("seed")
-        raise UserError(f"several workers need a {flag}, the same for all")
+        raise UserError(f"several workers need the same {setting('seed')}")
       seed = random.SystemRandom().getrandbits(31)
     logging.info("seed %d", seed)
     keras.utils.set_random_seed(seed)
@@ -171,18 +172,14 @@ def wait_for_chief() -> None:
 def check_workers(values: Mapping[str, object]) -> None:
   """Raises ValueError if workers have different values of one name.
 
-  Call this function in a strategy's scope. A check of 12 bits can overlook a
-  difference.
+  Call this function in a strategy's scope. Sums of 12 bits are exact.
   """
   strategy = tf.distribute.get_strategy()
-  marks = [
-    zlib.crc32(repr(value).encode()) % 2**12 for value in values.values()
-  ]
-  own = tf.constant(marks, tf.float32)  # sums of integers are exact
-  sums = sum_over_replicas(strategy, own).numpy().tolist()
-  pairs = zip(values, marks, sums, strict=True)
-  replicas = strategy.num_replicas_in_sync
-  if different := [name for name, mark, n in pairs if n != mark * replicas]:
+  marks = [zlib.crc32(repr(v).encode()) % 2**12 for v in values.values()]
+  own = np.array(marks, np.float32)
+  sums = sum_over_replicas(strategy, tf.constant(own)).numpy()
+  is_other = sums != own * strategy.num_replicas_in_sync
+  if different := [*itertools.compress(values, is_other)]:
     raise UserError(
       f"the workers differ in {', '.join(different)}: start all with the same "
       f"command and the same {setting('output_dir')}, on a disk that they share"

@@ -135,11 +135,10 @@ def _merge_pairs(words, letters, min_count):
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}
-
-  def encode(word):
-    return symbols[word[0]] + "".join(symbols[JOINER + c] for c in word[1:])
-
-  pairs = _Pairs((encode(word), count) for word, count in words.items())
+  pairs = _Pairs(
+    (symbols[word[0]] + "".join(symbols[JOINER + c] for c in word[1:]), count)
+    for word, count in words.items()
+  )
   while pair := pairs.most_frequent(min_count):
     first, second = (pieces[ord(symbol)] for symbol in pair)
     piece = first + second.removeprefix(JOINER)

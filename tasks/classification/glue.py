@@ -8,6 +8,7 @@ import os
 import zipfile
 from collections.abc import Mapping
 from statistics import mean
+from typing import Any
 
 from absl import logging
 
@@ -71,21 +72,15 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
         remedy = f"its model is gone; to train it again, remove it from {TABLE}"
       logging.log(level, "%s is complete; %s", name, remedy)
       continue
-    part = _part(settings, name)
-    flags = {f: v for f, v in part.to_dict().items() if v != settings[f]}
-    result[name] = {"task_name": name, **flags}
+    flags = "data_dir", "output_dir", "export_dir", "teacher"
+    part: dict[str, Any] = {"from_mnli": False}
+    part |= {x: os.path.join(settings[x], name) for x in flags if settings[x]}
+    test_file = named_tasks.find(name).splits["test"].file
+    if not files.exists(os.path.join(part["data_dir"], test_file)):
+      part["do_predict"] = False
+    changes = {f: v for f, v in part.items() if v != settings[f]}
+    result[name] = {"task_name": name} | changes
   return result
-
-
-def _part(settings: Settings, name):
-  """Settings of a task's run, which predicts only if there is a test file."""
-  flags = "data_dir", "output_dir", "export_dir", "teacher"
-  folders = {x: os.path.join(settings[x], name) for x in flags if settings[x]}
-  part = settings.replace(from_mnli=False, **folders)
-  test_file = named_tasks.find(name).splits["test"].file
-  if not files.exists(os.path.join(part.needed("data_dir"), test_file)):
-    part = part.replace(do_predict=False)
-  return part
 
 
 def run(settings: Settings) -> None:

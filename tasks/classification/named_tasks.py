@@ -7,11 +7,11 @@ from functools import partial
 
 from absl import logging
 
-from cli.settings import common, device, flag
+from cli.settings import common, flag
 from data import labels, tables
 from runs import checks
-from runs.settings import Packing
-from runs.task_settings import EvaluatedFineTuning, LongText, Tables
+from runs.settings import Packing, data_path
+from runs.task_settings import EvaluatedFineTuning, LongText, Tables, workers
 from storage import UserError, files, textfiles
 from tasks.classification import examples
 from tasks.classification.examples import ClassificationTask, Split, TextExample
@@ -53,11 +53,9 @@ class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
     "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
     required=True,
   )
-  data_dir: str | None = common(None, "Folder with the data.", training=False)
+  data_dir: str | None = data_path("Folder with the data.")
   xnli_language: str = flag("zh", "Language of XNLI.")
-  num_workers: int = device(
-    1, "Number of processes that tokenize.", minimum=1, training=False
-  )
+  num_workers: int = workers()
   class_weights: tuple[str, ...] = flag(
     (), "Weights of the labels' losses: balanced, or as in rare=5,frequent=0.5."
   )

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from cli.settings import common, device
+from cli.settings import common
 from data import labels, tables
 from data.features import Row, RowEncoder
-from runs.settings import Packing
-from runs.task_settings import EvaluatedFineTuning, Tables
+from runs.settings import Packing, data_path
+from runs.task_settings import EvaluatedFineTuning, Tables, workers
 from storage import UserError
 
 
@@ -23,15 +23,11 @@ from storage import UserError
 class Settings(Tables, EvaluatedFineTuning, Packing):
   """Flags of run_swag.py."""
 
-  train_file: str | None = common(None, "Table to train on.", training=False)
-  dev_file: str | None = common(None, "Table to evaluate on.", training=False)
-  test_file: str | None = common(
-    None, "Table to predict; labels are optional.", training=False
-  )
+  train_file: str | None = data_path("Table to train on.")
+  dev_file: str | None = data_path("Table to evaluate on.")
+  test_file: str | None = data_path("Table to predict; labels are optional.")
   max_seq_length: int = common(128, "Maximum tokens of a choice.", minimum=5)
-  num_workers: int = device(
-    1, "Number of processes that tokenize.", minimum=1, training=False
-  )
+  num_workers: int = workers()
 
 
 class ChoiceExample(NamedTuple):

@@ -8,7 +8,7 @@ from absl import logging
 from cli.settings import common, flag
 from data import labels
 from modeling.config import FEATURE_LAYERS
-from runs.settings import Packing
+from runs.settings import Packing, data_path
 from runs.task_settings import EvaluatedFineTuning
 from storage import UserError, number_of
 from tasks.ner import examples
@@ -25,14 +25,10 @@ class Settings(EvaluatedFineTuning, Packing):
 
   not_packed = ("document_context", "feature_based")
 
-  train_file: str | None = common(
-    None, "CoNLL file or JSON lines to train on.", training=False
-  )
-  dev_file: str | None = common(
-    None, "CoNLL file or JSON lines to evaluate on.", training=False
-  )
-  test_file: str | None = common(
-    None, "CoNLL file or JSON lines to tag; tags are optional.", training=False
+  train_file: str | None = data_path("CoNLL file or JSON lines to train on.")
+  dev_file: str | None = data_path("CoNLL file or JSON lines to evaluate on.")
+  test_file: str | None = data_path(
+    "CoNLL file or JSON lines to tag; tags are optional."
   )
   word_column: int = flag(0, "Column of the words.")
   tag_column: int = flag(-1, "Column of the tags; -1 for the last.")

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from cli.settings import common, device, flag, original
-from runs.task_settings import FineTuning
+from cli.settings import common, flag, original
+from runs.settings import data_path
+from runs.task_settings import FineTuning, workers
 from storage import UserError
 from tasks.squad import metrics
 from tasks.squad.answers import DecodingConfig
@@ -14,12 +15,8 @@ from tasks.squad.records import WindowConfig
 class Settings(FineTuning):
   """Flags of run_squad.py."""
 
-  train_file: str | None = common(
-    None, "SQuAD files or globs to train on.", training=False
-  )
-  predict_file: str | None = common(
-    None, "SQuAD files or globs to answer.", training=False
-  )
+  train_file: str | None = data_path("SQuAD files or globs to train on.")
+  predict_file: str | None = data_path("SQuAD files or globs to answer.")
   max_seq_length: int = common(384, "Maximum tokens of a window.", minimum=1)
   doc_stride: int = original(128, "Tokens between window starts.", minimum=1)
   max_query_length: int = original(
@@ -37,9 +34,7 @@ class Settings(FineTuning):
     minimum=0,
     training=False,
   )
-  num_workers: int = device(
-    1, "Number of processes that tokenize.", minimum=1, training=False
-  )
+  num_workers: int = workers()
   dynamic_padding: bool = flag(
     False,
     "Cut off padding that all rows of a batch have: several times as fast for "

@@ -104,8 +104,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 @pytest.mark.parametrize(
-  ("name", "module"),
-  [("run_squad", "absl"), ("predictor", "tasks.open")],
+  ("name", "module"), [("run_squad", "absl"), ("predictor", "tasks.open")]
 )
 def test_an_interrupt_during_an_import_prints_one_line(name, module):
   argv = [f"{name}.py", module]

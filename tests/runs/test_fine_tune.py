@@ -123,9 +123,7 @@ def test_moving_averages_are_evaluated_and_saved(tmp_path):
   args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)
   evaluated = []
   model, steps = _train(
-    args,
-    [0.1, 0.2, 0.3],
-    look=lambda model: evaluated.append(_values(model)),
+    args, [0.1, 0.2, 0.3], look=lambda model: evaluated.append(_values(model))
   )
   assert steps == [3, 6, 9]
   for step, values in zip(steps, evaluated, strict=True):

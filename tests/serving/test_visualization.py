@@ -35,8 +35,7 @@ def _served(**changes):
 
 
 @pytest.mark.parametrize(
-  "name",
-  [slow(n) if "by" in n else n for n in tasks.NAMES if n != ENSEMBLE],
+  "name", [slow(n) if "by" in n else n for n in tasks.NAMES if n != ENSEMBLE]
 )
 def test_the_page_of_every_task_has_answer_and_attention(every_task, name):
   served = every_task[name]

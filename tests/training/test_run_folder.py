@@ -123,7 +123,7 @@ def test_the_saved_seed_overrides_the_flag_seed(
     toy.set_worker(monkeypatch, 0)
   checkpoints = Checkpoints(str(tmp_path))
   if saved is given is None and has_others:
-    with pytest.raises(ValueError, match="several workers need a seed"):
+    with pytest.raises(ValueError, match="several workers need the same seed"):
       checkpoints.restore_or_set_seed(given)
     return
   seeds = {checkpoints.restore_or_set_seed(given) for _ in range(3)}

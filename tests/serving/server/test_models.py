@@ -152,10 +152,7 @@ def test_a_folder_is_read_once_if_poll_seconds_is_0(folder, seconds, versions):
   assert not thread.is_alive()
 
 
-ERRORS = [
-  (UserError("x\ny"), "x", False),
-  (MemoryError(), "MemoryError", True),
-]
+ERRORS = [(UserError("x\ny"), "x", False), (MemoryError(), "MemoryError", True)]
 
 
 @pytest.mark.parametrize(("error", "text", "has_traceback"), ERRORS)
