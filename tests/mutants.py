@@ -41,8 +41,7 @@ MORE_TESTS = {
   "modeling": "tests/parity/test_encoder.py tests/training/test_step.py",
   "serving": "tests/tasks/test_answers.py tests/test_predictor.py",
   "tasks": "tests/parity/test_squad.py tests/parity/test_classifier.py "
-  "tests/test_extract_features.py "
-  "tests/test_predictor.py",
+  "tests/test_extract_features.py tests/test_predictor.py",
   "training": "tests/parity/test_training.py tests/storage/test_tfrecord.py",
 }
 # Maps an operator to the operator that replaces it.

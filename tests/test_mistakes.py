@@ -170,7 +170,6 @@ create_pretraining_data | masking=dynamic do_whole_word_mask | with --masking=dy
 create_pretraining_data | input_file=blank | there is no text in
 create_pretraining_data | vocab_file=unmasked.txt | unmasked.txt lacks [MASK]
 create_pretraining_data | output_file=ner | ner exists already
-create_pretraining_data | output_file=a,a | repeats
 create_pretraining_data | -output_file | nothing to write: give --output_file, or --preview=3
 create_pretraining_data | runner=DirectRunner output_file=a,b | several files; --runner takes
 create_pretraining_data | text_field=text | text, line 1 is not a JSON object

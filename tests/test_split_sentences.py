@@ -21,16 +21,11 @@ def test_each_file_becomes_a_document(tmp_path):
   assert text == "One.\nTwo lines.\nThree.\n\nFour.\nFive.\n\n"
 
 
-def test_very_long_sentences_are_counted(tmp_path):
-  (tmp_path / "text").write_text(f"{'字' * 2_001}.\n\nIt rained.\n")
-  log, _ = _split(tmp_path / "text")
-  assert f"WARNING: {tmp_path}/text: 1 sentences have more than 2,000" in log
-
-
-def test_json_is_reported(tmp_path):
-  (tmp_path / "rows").write_text('{"text": "It rained."}\n')
-  log, _ = _split(tmp_path / "rows")
-  assert "rows: the text looks like JSON" in log
+def test_very_long_sentences_and_json_are_reported(tmp_path):
+  (tmp_path / "x").write_text('{"text": "It rained."}\n' + "字" * 2_001)
+  log, _ = _split(tmp_path / "x")
+  assert f"WARNING: {tmp_path}/x: 1 sentences have more than 2,000" in log
+  assert f"WARNING: {tmp_path}/x: the text looks like JSON" in log
 
 
 ARTICLES = """<doc id="1" url="https://x/wiki?curid=1" title="Ore">

@@ -59,12 +59,6 @@ def test_a_file_that_is_no_vocabulary_is_refused(write, name, content, message):
     vocab.load(write(content, name))
 
 
-def test_missing_special_tokens_are_reported():
-  with pytest.raises(UserError, match=r"v.txt lacks \[SEP\], \[MASK\]; add"):
-    vocab.check_tokens({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2}, name="v.txt")
-  vocab.check_tokens(dict.fromkeys(vocab.SPECIAL_TOKENS, 0))
-
-
 def test_a_vocabulary_of_a_larger_model_is_refused():
   words = {"[PAD]": 0, "a": 7}
   vocab.check_size(words, 8)

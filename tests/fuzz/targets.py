@@ -35,19 +35,12 @@ SCHEMA = features.pretraining(8, 2)
 
 
 class Target(NamedTuple):
-  """A reader of one kind of file.
+  """A reader of one kind of file."""
 
-  Attributes:
-    file: name of the file.
-    read: reads the file at a path.
-    around: other files that the folder must have.
-    example: a valid file, if the corpus has none.
-  """
-
-  file: str
-  read: Callable[[str], None]
-  around: tuple[Path, ...] = ()
-  example: Path | None = None
+  file: str  # name of the file
+  read: Callable[[str], None]  # reads the file at a path
+  around: tuple[Path, ...] = ()  # other files that the folder must have
+  example: Path | None = None  # a valid file, if the corpus has none
 
 
 @cache

@@ -382,8 +382,7 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
       expected += [*scores(True, 5)] * keep_best
     if evaluate or predict:
       expected.append(("load", model))
-    has_trained = train and not is_sweep and export
-    expected += [*scores(has_trained, LOADED)] * evaluate
+    expected += [*scores(train and not is_sweep and export, LOADED)] * evaluate
     predicted = dev if program == "run_squad" else ("test",)
     expected += [
       ("predict", model, split, f"records of {split}", LOADED)

@@ -288,14 +288,10 @@ def test_only_training_makes_a_head_fresh(start, tmp_path):
 def test_workers_with_other_values_are_told_which(monkeypatch):
   strategy = SimpleNamespace(num_replicas_in_sync=2)
   monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
-  values, seen = {"--seed": 1, "--eval_steps": 5, "x": (True, 7)}, []
-
-  def add(_, own):
-    seen.append(own)
-    return own + seen[0]  # what the first worker has sent
-
+  values, sent = {"--seed": 1, "--eval_steps": 5, "x": (True, 7)}, []
+  add = lambda _, own: sent.append(own) or own + sent[0]  # noqa: E731
   monkeypatch.setattr(run_folder, "sum_over_replicas", add)
-  run_folder.check_workers(values)
+  run_folder.check_workers(values)  # what the first worker has
   message = (
     r"the workers differ in --seed, x: .* the same output_dir, on a disk"
   )

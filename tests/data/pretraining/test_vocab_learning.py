@@ -1,7 +1,5 @@
 from collections import Counter
 
-import pytest
-
 from data import vocab
 from data.pretraining import vocab_learning
 
@@ -73,11 +71,6 @@ def test_rare_and_long_words_are_ignored_but_not_their_characters():
   assert not {"rarity", longer} & set(tokens)
   added = vocab_learning.choose_words(counts, ["e", "##e", "n"], 9, 2)
   assert set(added) == {"seen", "often", longest}
-
-
-def test_a_size_too_small_for_the_alphabet_is_an_error():
-  with pytest.raises(ValueError, match=r"vocab_size=5 is too .* at least 6"):
-    vocab_learning.learn(Counter(["abc"]), ["[PAD]"], ["a", "b", "c"], 5, 1)
 
 
 def test_a_chosen_word_lowers_the_savings_of_longer_words():

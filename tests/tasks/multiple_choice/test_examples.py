@@ -28,6 +28,8 @@ def test_the_layout_of_swag_is_read(tmp_path):
   row = '0,v,1,"A, b. He","A, b.",He,gold,"c, ""d""",e,f,g,2\n'
   [example] = read_examples(_write(tmp_path, HEADER + row))
   assert example == ChoiceExample("A, b.", "He", ('c, "d"', "e", "f", "g"), 2)
+  path = _write(tmp_path, LINE.replace('"b"', '""'), "x.jsonl")
+  assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
 
 
 @pytest.mark.parametrize("count", [2, 12])
@@ -43,11 +45,6 @@ def test_test_rows_may_have_any_number_of_endings_in_any_order(tmp_path, count):
 LINE = (
   '{"sent1": "a", "sent2": "b", "ending0": "x", "ending1": "y", "label": 1}'
 )
-
-
-def test_json_lines_are_read(tmp_path):
-  path = _write(tmp_path, LINE.replace('"b"', '""'), "x.jsonl")
-  assert read_examples(path) == [ChoiceExample("a", "", ("x", "y"), 1)]
 
 
 @pytest.mark.parametrize(

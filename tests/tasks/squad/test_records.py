@@ -81,13 +81,6 @@ def test_two_workers_make_the_same_windows_as_one(tokenizer, monkeypatch):
       np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_vocabulary_without_cls_is_refused(tmp_path):
-  path = tmp_path / "vocab.txt"
-  path.write_text("the\nmill")
-  with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\], \[UNK\];"):
-    cut_windows(FullTokenizer(path), example("the"))
-
-
 def test_a_paragraph_is_tokenized_once_for_consecutive_questions():
   maker, split = WindowMaker(LARGE, WindowConfig(32, 8, 8)), []
   ids = maker._ids
