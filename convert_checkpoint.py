@@ -9,9 +9,7 @@ or a KerasHub preset:
 
 Writes a Hugging Face folder from a checkpoint of the original or this project:
 
-  python convert_checkpoint.py --input=/tmp/mrpc_output --output=hf_folder \
-    --bert_config_file=$BERT_DIR/bert_config.json \
-    --vocab_file=$BERT_DIR/vocab.txt
+  python convert_checkpoint.py --input=/tmp/mrpc_output --output=hf_folder
 
 Writes a checkpoint without the optimizer's slots, at a third of the size:
 

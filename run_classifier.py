@@ -1,7 +1,5 @@
 r"""Fine-tunes BERT to classify texts or pairs: GLUE, XNLI, your own task.
 
-The command is the original's:
-
   python run_classifier.py --task_name=MRPC --data_dir=$GLUE_DIR/MRPC \
     --vocab_file=$BERT_DIR/vocab.txt \
     --bert_config_file=$BERT_DIR/bert_config.json \

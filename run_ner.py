@@ -8,8 +8,7 @@ between sentences) or are JSON lines with `tokens` and `ner_tags`:
     --init_checkpoint=$BERT_DIR/bert_model.ckpt --do_lower_case=False \
     --do_train=True --train_file=$NER_DIR/train.txt \
     --do_eval=True --dev_file=$NER_DIR/dev.txt \
-    --do_predict=True --test_file=$NER_DIR/test.txt \
-    --document_context=True --output_dir=/tmp/ner/
+    --do_predict=True --test_file=$NER_DIR/test.txt --output_dir=/tmp/ner/
 
 --feature_based trains an LSTM on a frozen BERT (section 5.3 of the paper).
 """

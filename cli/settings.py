@@ -51,8 +51,7 @@ class Flag:
   text: bool = False  # a user's text, in which ~ is not a folder
   repeated: bool = False  # the user repeats the flag for each text
   swept: bool = False  # several values, with commas between, make a sweep
-  # Other flags may change the default. So `given` has the flag even if the user
-  # gives the default.
+  # Its default depends on others, so `given` has the flag even at its default.
   dependent: bool = False
   stage: int = 0  # of flags such as --do_eval: position in the order of work
   # True: another value changes the training, unless the flag has a `stage`.
@@ -64,9 +63,8 @@ def flag(default: Any, help: str, **facts: Any) -> Any:
   """Declares a field of Settings as a flag; `facts` are fields of `Flag`."""
   is_of_training = facts.pop("training", not facts.get("stage"))
   metadata = {"flag": Flag(default, help, training=is_of_training, **facts)}
-  if facts.get("required"):
-    return field(metadata=metadata)
-  return field(default=default, metadata=metadata)
+  options = {} if facts.get("required") else {"default": default}
+  return field(metadata=metadata, **options)
 
 
 # Flags in the other groups of --help.

@@ -51,8 +51,7 @@ def known_labels(labels: Sequence[str]) -> str:
 def split(cell: str, where: str) -> tuple[str, ...]:
   """Reads the labels of a cell: a JSON list, or texts between SEPARATORs.
 
-  Raises ValueError for a label that is blank or not text, and for a list of
-  Python.
+  Raises ValueError for a label that is blank or no text, or a list of Python.
   """
   if not cell.strip():
     return ()

@@ -113,8 +113,7 @@ class ShuffledRecords:
   """Records of several sources, each shuffled and repeated at its own pace.
 
   In every thousand records, a source has the fraction that its weight gives.
-  Raises ValueError for a fraction below a thousandth, a source without records,
-  or a truncated file.
+  Raises ValueError for a smaller fraction, an empty source, a truncated file.
   """
 
   def __init__(

@@ -102,15 +102,13 @@ class BertConfig:
   max_position_embeddings: int = 512  # longest sequence
   type_vocab_size: int = 16  # number of segment ids
   initializer_range: float = 0.02  # standard deviation of initial weights
-  # With "left_to_right" or "right_to_left" a token attends to itself and one
-  # side (section 5.1 of the paper). "shallow" concatenates a network of each
-  # direction.
+  # In "left_to_right" and "right_to_left", a token attends to one side (section
+  # 5.1 of the paper). "shallow" concatenates a network of each direction.
   attention: str = "bidirectional"
   add_bilstm: bool = False  # a bidirectional LSTM on top of the encoder
   use_one_hot_embeddings: bool = False  # look up by a matrix product, for TPUs
-  # With "structured", heads of the first block initially attend to neighbors
-  # and to the same word in the other segment. Number and size of the heads must
-  # be even.
+  # "structured": the first block's heads, even in number and size, initially
+  # attend to neighbors and to the same word in the other segment.
   initial_attention: str = "random"
   fixed_positions: bool = False  # sinusoids; hidden_size is a multiple of 4
 

@@ -145,7 +145,8 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
   if os.path.isfile(settings.output_dir):
     raise UserError(f"--output_dir={settings.output_dir} is a file, no folder")
   files.check_writable(settings.output_dir, "output_dir")
-  checkpoint_files.check_listed(settings.output_dir)
+  hides = settings.do_train and not settings.init_checkpoint
+  checkpoint_files.check_listed(settings.output_dir, hides)
   if own := checkpoint_files.choose_checkpoint(settings.output_dir):
     if settings.do_train:
       is_sweep = isinstance(settings, FineTuning) and settings.is_sweep
@@ -244,17 +245,20 @@ def vocabulary(
 
   Without --vocab_file, the records in `paths` or the checkpoint's run.json may
   have the fingerprint, and the model's folders the file. `do_lower_case` is
-  None if the user has not set it and the training reads records, not texts.
+  None if the training reads records, and neither user nor checkpoint sets it.
   """
-  reads_texts = isinstance(settings, FineTuning)
-  is_known = reads_texts or "do_lower_case" in settings.given
-  case = settings.do_lower_case if is_known else None
+  trained: dict = {"flags": {}}
+  case = settings.do_lower_case
+  if not isinstance(settings, FineTuning):
+    if start := checkpoint(settings):
+      trained = checkpoint_files.run_of(start)
+    if "do_lower_case" not in settings.given:
+      case = trained["flags"].get("do_lower_case")
   if settings.vocab_file:
     return settings.tokenizer.fingerprint, {"do_lower_case": case}
   indexes = files.in_threads(record_scan.read_index, paths)
   mark = next((mark for _, mark in indexes if mark), None)
-  if not mark and (start := checkpoint(settings)):
-    mark = checkpoint_files.run_of(start).get("vocabulary")
+  mark = mark or trained.get("vocabulary")
   entry = {"flags": settings.to_dict(), "vocabulary": mark}
   file = trained_model.find_vocabulary(settings.output_dir, entry, vocab_size)
   return mark, {"vocab_file": file, "do_lower_case": case}

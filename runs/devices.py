@@ -109,9 +109,8 @@ def _strategy(name: str, settings: Devices):
         "--distribution_strategy=multi_worker_mirrored needs the environment "
         "variable TF_CONFIG, with all workers and the index of this one"
       )
-    # No timeout, because a timeout leaves a sleeping thread for each collective
-    # operation. A missing heartbeat reveals a lost worker. On GPUs, AUTO would
-    # send gradients through gRPC.
+    # A timeout would leave a sleeping thread for each collective operation; a
+    # heartbeat reveals lost workers. AUTO would send GPUs' gradients by gRPC.
     has_gpus = tf.config.get_visible_devices("GPU")
     kinds = tf.distribute.experimental.CommunicationImplementation
     options = tf.distribute.experimental.CommunicationOptions(

@@ -158,7 +158,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   With --keep_best, saves the best checkpoint. Returns False if an earlier start
-  has done all steps. Raises ValueError if the examples are too few for a step.
+  has trained and evaluated all steps. Raises ValueError for too few examples.
   """
   settings, source = run.settings, data["train"]
   before = run.checkpoints.newest_readable()
@@ -202,7 +202,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
-  return run.checkpoints.newest_readable() != before
+  return evaluated < steps or run.checkpoints.newest_readable() != before
 
 
 def evaluate(

@@ -54,8 +54,7 @@ def check_init_checkpoint(
 ) -> None:
   """Checks --init_checkpoint, or both checkpoints of --attention=shallow.
 
-  If the run `trains`, the checkpoint may have more layers than `network`, or
-  another letter case.
+  If the run `trains`, the checkpoint may have more layers, or another case.
   """
   start = settings.needed("init_checkpoint")
   parts = [(start, network.attention)]
@@ -76,7 +75,9 @@ def check_init_checkpoint(
     trained_model.check_sizes(file, network, prefix, trains)
     if not is_explicit:
       remedy = "give that value, or confirm this one by the flag"
-      check_same("attention", attention, trained.get("attention"), path, remedy)
+      own = checkpoint_files.config_of(path).get("attention")
+      known = trained.get("attention") or own
+      check_same("attention", attention, known, path, remedy)
     if settings.vocab_file:
       check_vocabulary(settings, path)
 
@@ -164,6 +165,15 @@ def _checked(flag: Flag, value):
     names = ", ".join(flag.choices)
     raise UserError(f"{flag.name}={value!r} is not one of {names}")
   return value
+
+
+def shared_by(settings: Training) -> dict[str, Any]:
+  """What all workers of a run must share: flags but paths, and the folder."""
+  known = flags_of(type(settings)).values()
+  names = [f.name for f in known if f.kind is not str or f.choices]
+  lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)
+  values = {f"--{name}": settings[name] for name in names}
+  return values | {"the folder --output_dir": files.exists(lock)}
 
 
 def save_command(settings: Training, seed: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,6 @@ import tensorflow as tf
 from absl import logging
 
 from cli import program
-from cli.settings import flags_of
 from data.records import TrainingRecords
 from modeling import models, tracing
 from modeling.config import BertConfig
@@ -28,7 +28,14 @@ from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
 from storage import files, processes, record_scan
-from training import checkpoint_files, loop, optimization, report, run_folder
+from training import (
+  checkpoint,
+  checkpoint_files,
+  loop,
+  optimization,
+  report,
+  run_folder,
+)
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
 
@@ -63,6 +70,10 @@ class Run(Generic[T_co]):
     self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
     self.training: loop.Training  # while `train` runs
+    if processes.has_others():
+      values = {"--seed": self.seed, "bert_config.json": config}
+      with self.scope():
+        run_folder.check_workers(model_files.shared_by(settings) | values)
 
   @contextmanager
   def scope(self) -> Iterator[None]:
@@ -99,8 +110,7 @@ class Run(Generic[T_co]):
     start with `new_head` does not restore the head. The learning rate reaches 0
     at `num_train_steps`. The training ends at the step `stop_at`, if this is
     not 0. `unit` names an example in the log. `evaluated` is the last step that
-    an earlier start of the run has evaluated. `evaluate_last` yields the last
-    step, too.
+    an earlier start has evaluated. `evaluate_last` yields the last step, too.
     """
     settings = self.settings
     model = models.packed(model) if source.packing else model
@@ -121,7 +131,9 @@ class Run(Generic[T_co]):
     run_folder.wait_for_chief()
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
     if processes.has_others():
-      self._check_workers(int(step.step.numpy()))
+      loaded = step.step, *checkpoint.variables(model).values()
+      marks = [zlib.crc32(variable.numpy().tobytes()) for variable in loaded]
+      run_folder.check_workers({"the checkpoint": marks})
     given = settings.train_batch_size, self.seed, settings.group_by_length
     skip = int(step.examples.numpy())
     self.training = loop.Training(
@@ -137,16 +149,6 @@ class Run(Generic[T_co]):
     )
     with tracing.mode(recompute=settings.recompute_layers, compiled=compiled):
       yield from self.training
-
-  def _check_workers(self, step):
-    """Raises ValueError if workers have other settings or another folder."""
-    settings = self.settings
-    # Paths may differ.
-    known = [f for f in flags_of(type(settings)).values() if f.kind is not str]
-    values = {f"--{f.name}": settings[f.name] for f in known}
-    lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)
-    values["the folder --output_dir"] = files.exists(lock), step
-    run_folder.check_workers(values | {"--seed": self.seed})
 
   def _plan(self, num_train_steps, evaluate_last):
     settings = self.settings

@@ -189,7 +189,7 @@ class Training(Network, Tokens, Devices, Export):
   iterations_per_loop: int = _interval("Maximum steps per call of the graph.")
   eval_steps: int = amount(0, "Steps between evaluations; 0: none.")
   keep_checkpoint_max: int = flag(
-    5, "Newest checkpoints to keep; 0 for all.", minimum=0, training=False
+    5, "Newest checkpoints to keep; 0 for all.", minimum=0
   )
   dry_run: bool = flag(
     False,

@@ -95,8 +95,7 @@ def outputs_function(model: keras.Model):
   def run(**inputs):
     checks = []
     if "masked_lm_positions" in inputs:
-      # A position outside the row would read tokens of another row, perhaps of
-      # another client's text.
+      # A position outside the row would read another row, maybe of a stranger.
       positions = inputs["masked_lm_positions"]
       length = tf.shape(inputs["input_ids"])[1]
       is_inside = tf.reduce_all((positions >= 0) & (positions < length))

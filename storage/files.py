@@ -189,8 +189,7 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   except BaseException as error:
     if exists(part):
       remove(part)
-    # write() sets no filename. In an error without errno, a filename would hide
-    # the message.
+    # write() sets no filename. Without errno, one would hide the message.
     if isinstance(error, OSError) and error.errno and not error.filename:
       error.filename = path
     raise

@@ -118,9 +118,8 @@ def end_interrupted() -> None:
 
 # --- Worker processes -------------------------------------------------------
 
-# A ProcessPoolExecutor would not name the task of a dead worker, would wait for
-# other tasks after a failure, and would leave workers behind if the parent is
-# killed.
+# A ProcessPoolExecutor would not name a dead worker's task, would wait for all
+# tasks after a failure, and would outlive a parent that is killed.
 
 
 class Chunk(NamedTuple):

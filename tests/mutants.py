@@ -50,7 +50,6 @@ _OPERATORS = """
   IsNot Is And Or Or And Add Sub Sub Add Mult Add Div Mult FloorDiv Mult"""
 _NAMES = _OPERATORS.split()
 _OPERATORS = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
-_FUNCTIONS = {"sorted": "list", "min": "max", "max": "min", "any": "all"}
 _SKIPPED = ("annotation", "returns", "decorator_list", "exc", "cause")
 
 
@@ -93,8 +92,6 @@ def _changes(node):
     case ast.Slice(lower=lower, upper=upper):
       for end in filter(None, (lower, upper)):
         yield end, [f"{_text(end)} + 1", "None"]
-    case ast.Call(func=ast.Name(id=name)) if name in _FUNCTIONS:
-      yield node.func, [_FUNCTIONS[name]]
     case ast.Call(keywords=[*others, _]):
       yield node, [_with(node, keywords=others)]
     case (

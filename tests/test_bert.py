@@ -159,10 +159,9 @@ def test_a_configuration_unlike_the_trainings_is_refused(folder, tmp_path):
   for read in (bert.load, original.read):
     with pytest.raises(UserError, match=r"has hidden_act relu, but .* gelu: "):
       read(str(tmp_path))
-  (tmp_path / "run.json").unlink()
   fewer = json.dumps(config | {"num_hidden_layers": 1})
   (tmp_path / "bert_config.json").write_text(fewer)
-  with pytest.raises(UserError, match=r"has num_hidden_layers 2, but .* 1: "):
+  with pytest.raises(UserError, match=r"num_hidden_layers 2 and .* 1 and "):
     bert.load(str(tmp_path))
 
 

@@ -93,7 +93,8 @@ run_ner | do_train -dev_file keep_best | needs --dev_file
 run_ner | do_train tag_column=5 | line 1: 2 columns, but expected a word and its tag
 run_ner | do_train do_eval dev_file=ship | ship, line 2: 'B-SHIP' is none of the model's tags
 run_ner | do_train train_file=swapped | give --word_column=-1 --tag_column=0
-run_ner | do_train output_dir=ships | are O, B-SHIP, I-SHIP
+run_ner | do_train output_dir=ships init_checkpoint=bert_model.ckpt | are O, B-SHIP, I-SHIP
+run_ner | do_train output_dir=ships | to start from a released or converted model, give --init_checkpoint, too
 run_ner | do_eval init_checkpoint=ships/a.ckpt | labels.txt). --do_train makes a head for other labels
 run_ner | do_train feature_based add_bilstm | --feature_based has a BiLSTM: leave --add_bilstm out
 run_ner | do_train feature_based | --feature_layers=concat_last_four takes 4 layers, but bert_config.json has num_hidden_layers 1: take

@@ -110,22 +110,24 @@ def check_resumable(folder: str, is_sweep: bool = False) -> None:
     )
 
 
-def check_listed(folder: str) -> None:
+def check_listed(folder: str, any_name: bool = False) -> None:
   """Raises UserError if there are checkpoints, but `checkpoint` names none.
 
   Without the file `checkpoint`, a training would begin again, and overwrite the
-  checkpoints.
+  checkpoints. With `any_name`, also refuses those that no training has named.
   """
   if latest_checkpoint(folder) or not files.is_folder(folder):
     return
   # A killed run may leave model.ckpt-0 unlisted.
-  is_index = re.compile(r"model\.ckpt-[1-9]\d*\.index").fullmatch
+  name = r"(?!model\.ckpt-0\.)[^.].*" if any_name else r"model\.ckpt-[1-9]\d*"
+  is_index = re.compile(rf"{name}\.index").fullmatch
   if any(map(is_index, files.list_folder(folder))):
     raise UserError(
       f"{folder} has checkpoints, but its file checkpoint is missing or names "
       "none of them. To continue, restore the file, whose first line is "
       'model_checkpoint_path: "model.ckpt-N" for the newest N. To train anew, '
-      f"name another {setting('output_dir')}"
+      f"name another {setting('output_dir')}; to start from a released or "
+      f"converted model, give {setting('init_checkpoint')}, too"
     )
 
 

@@ -134,8 +134,7 @@ class Optimizer:
     A variable without a gradient stays the same, but its joint slots decay.
     `gradients` are summed over replicas. `scalars` are the learning rate, a
     factor for the gradients (see `clip_factor`), and, float32, the number of
-    updates before this one. If `enabled`, a scalar bool, is False, there is no
-    update.
+    earlier updates. There is no update if `enabled`, a scalar bool, is False.
     """
     update = strategy.extended.update
     for multiplier, decay, indices, slots in self._groups:

@@ -62,7 +62,9 @@ class Checkpoints:
     prefix = self.newest_readable()
     reader = checkpoint.Reader(prefix) if prefix else None
     if reader and "run/seed" in reader.shapes:
-      seed = int(reader["run/seed"])
+      given, seed = seed, int(reader["run/seed"])
+      if given not in (None, seed):
+        logging.warning("%s has no effect on a resume", setting("seed", given))
     elif seed is None:
       if processes.has_others():
         raise UserError(f"several workers need the same {setting('seed')}")

@@ -233,8 +233,7 @@ class TrainStep:
       loss = tf.add_n(terms)
       scaled = loss * self.loss_scale.scale if self.loss_scale else loss
     gradients = tape.gradient(scaled, self.variables)
-    # Each replica and micro-batch has a part of the loss. All parts together
-    # have the weight 1.
+    # Each replica and micro-batch has a part of the loss, with this weight.
     parts = self.strategy.num_replicas_in_sync * self.accumulation_steps
     return gradients, sums | {"loss": tf.stack([loss, 1.0 / parts])}
 

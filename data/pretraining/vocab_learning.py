@@ -130,8 +130,7 @@ def learn(
 def _merge_pairs(words, letters, min_count):
   """Yields new pieces: joins the most frequent pair of pieces, repeatedly.
 
-  Among equally frequent pairs, the pair of the oldest pieces wins. Source:
-  arXiv 1508.07909.
+  Among equally frequent pairs, the oldest wins. Source: arXiv 1508.07909.
   """
   pieces = list(letters)
   symbols = {piece: chr(index) for index, piece in enumerate(pieces)}

@@ -1,7 +1,6 @@
 """Precision, recall and F1 of entities, as in conlleval; files of predictions.
 
-An entity is correct if type, begin and end are correct. Legend: W words, L
-tags.
+An entity is correct if type, begin and end are. Legend: W words, L tags.
 """
 
 import os

@@ -125,7 +125,7 @@ def check_flags(settings: Settings) -> None:
   if settings.do_export:
     check_export(settings)
   network = model_files.config(settings)
-  checks.check_run(settings, network)
+  checks.check_run(settings, network, *["do_lower_case"] * settings.do_export)
   heads: list[Head] = []
   for paths in inputs:
     group = files.in_threads(record_scan.read_head, paths)

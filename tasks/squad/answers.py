@@ -77,8 +77,7 @@ def decode(
   ensemble's probability of a text is the mean over the models, and the text's
   score is the logarithm of this mean.
 
-  `logits` are in the order of the windows. Raises ValueError if their numbers
-  differ.
+  `logits` are in the windows' order; ValueError if their numbers differ.
   """
   predictions, answer_text = Predictions(), AnswerText(tokenizer)
   by_example: list[list] = [[] for _ in examples]

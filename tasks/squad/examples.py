@@ -130,9 +130,8 @@ class _Paragraph(NamedTuple):
         f"{first} is not within the context of {self.length} characters; "
         "count from 0, and characters, not bytes"
       )
-    # The start is -1 if the answer begins in whitespace before the first word.
-    # The slice from -1 is empty, unless the paragraph has a single word. All
-    # this is as in the original.
+    # As in the original: -1 if the answer begins in whitespace before the first
+    # word. The slice from -1 is empty, unless the paragraph has a single word.
     start = bisect.bisect_right(self.starts, first) - 1
     end = bisect.bisect_right(self.starts, last) - 1
     words = " ".join(self.words[start : end + 1])

@@ -1,7 +1,6 @@
 """Writes answers to SQuAD's questions, and scores exact match and F1.
 
-The scores come from the Model Garden's copies of the official evaluators,
-scaled to 100.
+Model Garden's copies of the official evaluators compute the scores, in percent.
 """
 
 import json

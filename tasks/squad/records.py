@@ -62,8 +62,7 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits paragraphs into windows, in the order of the questions.
 
-  Raises ValueError for a missing special token, ChildProcessError for a dead
-  worker.
+  Raises ValueError without a special token, ChildProcessError without a worker.
   """
   parts = chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)

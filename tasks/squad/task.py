@@ -16,7 +16,7 @@ from runs.fine_tune import Task
 from serving.answers import TextConfig
 from serving.export import ServedModel
 from serving.run_page import Evaluation, Judged
-from storage import files, processes, tfrecord
+from storage import UserError, files, processes, tfrecord
 from tasks.squad import answers, metrics, records
 from tasks.squad import examples as squad_examples
 from tasks.squad.answers import Answers, Predictions, position
@@ -37,7 +37,10 @@ def null_threshold(settings: Settings) -> float:
     path = checkpoint_files.sibling_file(start, name) or path
   if not files.exists(path):
     return 0.0
-  saved = float(files.read_text(path))
+  try:
+    saved = float(files.read_text(path).strip("\ufeff \r\n"))
+  except ValueError:
+    raise UserError(f"{path} must be a number, as in -2.5") from None
   logging.info("null threshold %s, from %s", saved, path)
   return saved
 

@@ -77,8 +77,7 @@ def _train(
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(fine_tune, "evaluate", note)
     has_trained = fine_tune.train(Run(args, toy.config()), task, model, data)
-  if args.keeps_best:
-    assert has_trained == (bool(steps) and not dev)
+  assert has_trained == (bool(steps) or not args.keeps_best)
   return model, steps
 
 
@@ -148,6 +147,11 @@ def test_a_run_does_not_train_again_after_early_stopping(tmp_path):
   assert _train(args, [0.5, 0.4, 0.5, 0.9])[1] == [2, 4, 6]
   assert (tmp_path / "model.ckpt-6.index").exists()
   assert _train(args, [])[1] == []
+
+
+def test_a_training_that_ended_before_its_evaluation_is_not_complete(tmp_path):
+  for _ in range(2):  # the second start has no step to train
+    _train(_flags(tmp_path, keep_best=False, eval_steps=0), [])
 
 
 def test_a_run_on_a_tpu_uses_one_hot_embeddings(tmp_path):

@@ -114,11 +114,11 @@ NOT_OF_TRAINING = """
 attention data_dir delimiter dev_file do_eval do_export do_predict do_train
 dry_run early_stopping_patience encoding ensemble eval_batch_size eval_file
 eval_steps export_dir export_format export_top_k f1_unit gcp_project
-iterations_per_loop keep_best keep_checkpoint_max master max_answer_length
-max_eval_steps n_best_size null_score_diff_threshold num_seeds num_tpu_cores
-num_train_steps num_workers output_dir predict_batch_size predict_file
-prediction_columns profile_steps recompute_layers save_checkpoints_steps seed
-stop_at_step test_file tpu_name tpu_zone train_file verbose_logging
+iterations_per_loop keep_best master max_answer_length max_eval_steps
+n_best_size null_score_diff_threshold num_seeds num_tpu_cores num_train_steps
+num_workers output_dir predict_batch_size predict_file prediction_columns
+profile_steps recompute_layers save_checkpoints_steps seed stop_at_step
+test_file tpu_name tpu_zone train_file verbose_logging
 """
 
 

@@ -1,6 +1,7 @@
 """A run passes each flag to the part that uses it, and runs stages in order."""
 
 import os
+import zlib
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -255,9 +256,10 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   tmp_path, monkeypatch, newest, is_chief
 ):
   events = stages.Events()
-  zero = SimpleNamespace(numpy=lambda: 0)
+  zero = SimpleNamespace(numpy=lambda: np.zeros(()))
   step = SimpleNamespace(examples=zero, step=zero, average=None)
-  monkeypatch.setattr(session, "make_strategy", lambda args: None)
+  strategy = SimpleNamespace(scope=stages.nullcontext)
+  monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
   monkeypatch.setattr(Checkpoints, "restore_or_set_seed", lambda *_: 7)
   for owner, name, first in (
@@ -271,24 +273,25 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   monkeypatch.setattr(loop, "Training", lambda *given, **_: iter([given[4]()]))
   monkeypatch.setattr(Checkpoints, "newest_readable", lambda _: newest)
   args = _flags(tmp_path, init_checkpoint="start")
-  training = session.Run(args, toy.config())
   toy.set_worker(monkeypatch, 0 if is_chief else 1)
+  training = session.Run(args, toy.config())
   path = str(tmp_path / "records")
   (tmp_path / "records").write_bytes(b"records")
   source = SimpleNamespace(packing=None, files=[path], index_file="cache")
   data = {path: files.fingerprint(path)} if is_chief else {}
   options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": "new"}
-  assert [*training.train("model", losses.pretraining(), source, **options)]
+  model = SimpleNamespace(weights=[])
+  assert [*training.train(model, losses.pretraining(), source, **options)]
   assert events == [
+    ("check_workers", values := events[0][1]),
     *[("warn_if_changed", newest, data)] * bool(newest),
     *[("load_index", "cache")] * is_chief,
     ("resume", "start", "new"),
-    ("check_workers", values := events[-2][1]),
+    ("check_workers", {"the checkpoint": [zlib.crc32(bytes(8))]}),
     ("_report", data),
   ]
-  assert values["the folder --output_dir"] == (False, 0)
-  assert values["--eval_steps"] == args.eval_steps
-  assert "--output_dir" not in values
+  assert values["--optimizer"] == "adamw" and "--output_dir" not in values
+  assert (values["--seed"], values["the folder --output_dir"]) == (7, False)
 
 
 @pytest.mark.parametrize("is_chief", [False, True])

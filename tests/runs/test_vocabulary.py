@@ -73,6 +73,10 @@ def test_a_run_records_its_vocabulary_and_do_lower_case(folders):
     entry = {"flags": {}, "vocabulary": number}
     checkpoint_files.append_run(str(folders[0]), entry)
     assert recorded() == (number, changes)
+  # The flag of the checkpoint's training stays.
+  entry = {"flags": {"do_lower_case": False}}
+  checkpoint_files.append_run(str(folders[0]), entry)
+  assert recorded(vocab_file=path)[1] == {"do_lower_case": False}
 
 
 @pytest.mark.parametrize(

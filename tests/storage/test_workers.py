@@ -1,4 +1,3 @@
-import ctypes
 import logging
 import multiprocessing
 import os
@@ -153,8 +152,3 @@ def test_tensorflow_is_silent_unless_the_user_sets_a_log_level(monkeypatch):
   monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
   storage.silence_tensorflow()
   assert os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0"
-
-
-def test_tensorflow_has_the_function_that_silences_xla():
-  loaded = ctypes.CDLL(None)
-  assert any(hasattr(loaded, name) for name in storage._SET_MIN_LOG_LEVEL)

@@ -114,7 +114,7 @@ def test_only_the_chief_writes_the_best_checkpoint(tmp_path, monkeypatch):
 @pytest.mark.parametrize("given", [None, 0, 5, 7])
 @pytest.mark.parametrize("has_others", [False, True])
 def test_the_saved_seed_overrides_the_flag_seed(
-  tmp_path, monkeypatch, saved, given, has_others
+  tmp_path, monkeypatch, caplog, saved, given, has_others
 ):
   if saved is not None:
     values = {"run/seed": tf.constant(saved, tf.int64)}
@@ -131,6 +131,8 @@ def test_the_saved_seed_overrides_the_flag_seed(
     assert len(seeds) == 3  # each call draws another seed
   else:
     assert seeds == {given if saved is None else saved}
+  is_ignored = None not in (given, saved) and given != saved
+  assert (f"seed={given} has no effect" in caplog.text) == is_ignored
 
 
 def _save(folder, value, averages=False):

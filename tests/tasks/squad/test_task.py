@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from runs import fine_tune
+from storage import UserError
 from tasks.squad import examples, task
 from tasks.squad.task import Squad
 from tests import programs, shared
@@ -256,3 +257,7 @@ def test_the_threshold_comes_from_the_folder_of_the_models_checkpoint(
     chosen = args.replace(null_score_diff_threshold=given)
     assert task.null_threshold(chosen) == given
   assert task.null_threshold(args.replace(version_2_with_negative=False)) == 0.0
+  for name in ("start", "out"):
+    (tmp_path / name / "null_score_diff_threshold.txt").write_text("-2,5\n")
+  with pytest.raises(UserError, match=r"d\.txt must be a number, as in -2\.5"):
+    task.null_threshold(args)
