@@ -106,7 +106,6 @@ run_swag | do_train do_eval dev_file=bare.csv | bare.csv, line 1 (the header): n
 run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file
-run_squad | do_export | --do_export needs --export_dir
 run_squad | do_predict | this command needs --predict_file
 run_squad | do_predict predict_file=no.json | no file matches no.json
 run_squad | do_train do_predict predict_file=ner | ner is not JSON
@@ -127,6 +126,7 @@ run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1.0,2.0: gi
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
 run_pretraining | do_train bert_config_file=no.json | cannot read no.json: No such file
 run_pretraining | do_export do_train dry_run export_dir=new | --do_export needs --vocab_file
+run_pretraining | do_export export_dir=new output_dir=causal vocab_file=vocab.txt bert_config_file=bert_config.json | --do_lower_case=True, but the model in causal was trained with
 run_pretraining | do_train objective=left_to_right attention=bidirectional | contradicts --objective=left_to_right
 extract_features | do_export | --do_export needs --export_dir
 extract_features | use_tpu distribution_strategy=mirrored | --use_tpu contradicts --distribution_strategy=mirrored
@@ -135,7 +135,6 @@ extract_features | layers=0,3 | : the model has 1
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | input_file=gone | cannot read gone: No such file
 extract_features | output_file=text | text is an input, too
-extract_features | output_file=ner | ner exists already
 extract_features | output_file=vocab.txt overwrite | vocab.txt is an input, too
 create_pretraining_data | output_file=vocab.txt overwrite | vocab.txt is an input, too
 extract_features | init_checkpoint=uncased_L-12_H-768_A-12/bert_model.ckpt do_lower_case=false | uncased_L-12_H-768_A-12 is a lower-cased model
@@ -262,6 +261,7 @@ def _write_models(folder):
   tuned |= {"long_text": "truncate", "bert_config_file": "bert_config.json"}
   tuned |= {"is_regression": False, "vocab_file": "vocab.txt"}
   frozen = {"feature_based": True, "feature_layers": "weighted_sum_all"}
+  causal = {"objective": "right_to_left", "do_lower_case": False}
   backward = dict.fromkeys(("objective", "attention"), "right_to_left")
   for name, program, flags in (
     ("tuned", "run_classifier", tuned),
@@ -269,7 +269,7 @@ def _write_models(folder):
     ("swept/best", "run_classifier", tuned),
     ("squad", "run_squad", {"version_2_with_negative": False}),
     ("right_to_left", "run_pretraining", backward),
-    ("causal", "run_pretraining", {"objective": "right_to_left"}),
+    ("causal", "run_pretraining", causal),
     ("ships", "run_ner", {}),
     ("alone", "run_pretraining", {}),
   ):

@@ -22,7 +22,6 @@ from storage import UserError
 from tests import small_model
 from tests.conversion.test_hugging_face import MODELS
 from tests.programs import run
-from training import checkpoint
 
 V, H, T = 30, 8, 12
 SIZES = {
@@ -241,11 +240,6 @@ def test_a_truncated_file_or_an_unsupported_model_is_refused(
     os.truncate(f"{prefix}.data-00000-of-00001", size)
   with pytest.raises(UserError, match=message):
     model_garden.read(prefix)
-
-
-def test_a_checkpoint_of_named_variables_is_not_of_model_garden(tmp_path):
-  checkpoint.write(str(tmp_path / "a.ckpt"), {"x": np.zeros(2)})
-  assert interchange.format_of(str(tmp_path / "a.ckpt")) == "original"
 
 
 WORDS = [*vocab.SPECIAL_TOKENS, *(f"w{i}" for i in range(V - 5))]

@@ -76,15 +76,6 @@ def test_a_weighted_sum_weights_the_layers_by_a_softmax_of_its_scores():
   np.testing.assert_allclose(weigh(layers), np.full((2, 3, 4), 13.6), rtol=1e-6)
 
 
-def test_a_choice_of_more_layers_than_the_model_has_is_refused():
-  four = replace(every_model.CONFIG, num_hidden_layers=4)
-  models.feature_based_tagger(four, 5, "concat_last_four")
-  message = "=concat_last_four takes 4 layers, .* num_hidden_layers 3"
-  with pytest.raises(ValueError, match=message):
-    config = replace(four, num_hidden_layers=3)
-    models.feature_based_tagger(config, 5, "concat_last_four")
-
-
 def test_a_layer_that_the_model_lacks_is_reported():
   two = every_model.CONFIG
   two.check_layers([-2, 1])

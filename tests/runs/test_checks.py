@@ -202,8 +202,8 @@ def test_a_model_trained_right_to_left_needs_the_flag_attention(folder):
   # Without run.json, the checkpoint's own bert_config.json counts.
   (folder / "run/run.json").unlink()
   config = json.loads((folder / "bert_config.json").read_text())
-  text = json.dumps(config | {"attention": "right_to_left"})
-  (folder / "run/bert_config.json").write_text(text)
+  config["attention"] = "right_to_left"
+  (folder / "run/bert_config.json").write_text(json.dumps(config))
   with pytest.raises(ValueError, match="give that value, or confirm this one"):
     _check(folder, **start)
 
