@@ -146,7 +146,7 @@ fill_mask | text=no~mask | there is no [MASK] in 'no mask'
 fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_config.json is 9
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
 fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: name
-fill_mask | text=[MASK] init_checkpoint=causal | a model of --objective=right_to_left cannot fill
+fill_mask | text=[MASK] init_checkpoint=causal do_lower_case=false | a model of --objective=right_to_left cannot fill
 build_vocab | input_file=gone | no file matches gone
 build_vocab | input_file=blank | no words in blank
 build_vocab | input_file=text,blank sampling_exponent=0.5 | no words in blank
