@@ -231,7 +231,8 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
 
 
 def _read_tensors(path):
-  names, index = {os.path.basename(path)}, f"{path}.index.json"
+  folder, name = os.path.split(path)
+  names, index = {name}, f"{path}.index.json"
   remedy = "a pytorch_model.bin is a pickle and not read: load the model in "
   remedy += "transformers and save it with safe_serialization=True"
   if not files.exists(path) and files.exists(index):
@@ -239,7 +240,7 @@ def _read_tensors(path):
     remedy = f"{os.path.basename(index)} names it: copy it, too"
   tensors = {}
   for name in sorted(names):
-    path = os.path.join(os.path.dirname(path), name)
+    path = os.path.join(folder, name)
     if not files.exists(path):
       raise FileNotFoundError(f"{path} does not exist; {remedy}")
     try:

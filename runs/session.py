@@ -28,14 +28,7 @@ from serving import run_page
 from serving.export import ServedModel
 from serving.formats import FORMATS
 from storage import files, processes, record_scan
-from training import (
-  checkpoint,
-  checkpoint_files,
-  loop,
-  optimization,
-  report,
-  run_folder,
-)
+from training import checkpoint_files, loop, optimization, report, run_folder
 from training.run_folder import Checkpoints
 from training.step import LossScale, TrainStep, set_dtype_policy
 
@@ -131,8 +124,8 @@ class Run(Generic[T_co]):
     run_folder.wait_for_chief()
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
     if processes.has_others():
-      loaded = step.step, *checkpoint.variables(model).values()
-      marks = [zlib.crc32(variable.numpy().tobytes()) for variable in loaded]
+      loaded = map(tf.convert_to_tensor, step.state.values())
+      marks = [zlib.crc32(value.numpy().tobytes()) for value in loaded]
       run_folder.check_workers({"the checkpoint": marks})
     given = settings.train_batch_size, self.seed, settings.group_by_length
     skip = int(step.examples.numpy())

@@ -257,7 +257,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
 ):
   events = stages.Events()
   zero = SimpleNamespace(numpy=lambda: np.zeros(()))
-  step = SimpleNamespace(examples=zero, step=zero, average=None)
+  step = SimpleNamespace(examples=zero, state={"x": np.zeros(())}, average=None)
   strategy = SimpleNamespace(scope=stages.nullcontext)
   monkeypatch.setattr(session, "make_strategy", lambda args: strategy)
   monkeypatch.setattr(session.Run, "_train_step", lambda *_: step)
@@ -280,8 +280,7 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   source = SimpleNamespace(packing=None, files=[path], index_file="cache")
   data = {path: files.fingerprint(path)} if is_chief else {}
   options = {"num_train_steps": 9, "num_warmup_steps": 0, "new_head": "new"}
-  model = SimpleNamespace(weights=[])
-  assert [*training.train(model, losses.pretraining(), source, **options)]
+  assert [*training.train("model", losses.pretraining(), source, **options)]
   assert events == [
     ("check_workers", values := events[0][1]),
     *[("warn_if_changed", newest, data)] * bool(newest),
