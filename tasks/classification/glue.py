@@ -76,7 +76,8 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     part: dict[str, Any] = {"from_mnli": False}
     part |= {x: os.path.join(settings[x], name) for x in flags if settings[x]}
     test_file = named_tasks.find(name).splits["test"].file
-    if not files.exists(os.path.join(part["data_dir"], test_file)):
+    data_dir = os.path.join(settings.needed("data_dir"), name)
+    if not files.exists(os.path.join(data_dir, test_file)):
       part["do_predict"] = False
     changes = {f: v for f, v in part.items() if v != settings[f]}
     result[name] = {"task_name": name} | changes

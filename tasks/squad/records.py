@@ -62,7 +62,8 @@ def make_windows(
 ) -> Iterator[Window]:
   """Splits paragraphs into windows, in the order of the questions.
 
-  Raises ValueError without a special token, ChildProcessError without a worker.
+  Raises ValueError for a missing special token, ChildProcessError for a worker
+  that died.
   """
   parts = chunks(examples, _CHUNK, "questions")
   prepare = partial(WindowMaker, tokenizer, config)
