@@ -5,8 +5,7 @@
     learning_rate: float = flag(5e-5, "Peak learning rate.", minimum=0.0)
 
 A flag needs no other line. The command line, --help, the warning about changed
-flags, dry runs and sweeps read the dataclass. A flag that an older run.json
-lacks gets its default.
+flags, dry runs and sweeps read it. A flag missing in run.json has its default.
 """
 
 import os

@@ -39,8 +39,7 @@ def fetched(path: str, output: str) -> Iterator[str]:
   """Yields the local path of a model; `path` is a URL or a local path.
 
   A zip goes to a temporary folder beside `output`. After an error, the same
-  command continues the download. URL#sha256=... gives the zip's SHA-256. Errors
-  name the remedy.
+  command continues the download. URL#sha256=... gives the zip's SHA-256.
   """
   if not path.startswith(ZIPS):
     yield from_hub(path) if path.startswith(HUB) else path

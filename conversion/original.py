@@ -112,8 +112,7 @@ def complete(
   """Checks a model's values, configuration, vocabulary and labels.
 
   `vocab_file` and `do_lower_case` replace the model's own. `for_transformers`
-  adds checks for a Hugging Face folder. Raises UserError that names the part
-  that is wrong.
+  adds checks for a Hugging Face folder. Raises UserError for a wrong part.
   """
   is_named = bert.labels and "output_bias" in bert.values
   if is_named and len(bert.labels) != bert.num_labels:

@@ -2,8 +2,7 @@
 
 A loss is a sum of terms, each a weighted mean over all items (masked words,
 examples) of a batch. A replica or micro-batch sees a part of the batch, so an
-objective returns each item's loss and weight, and the training step computes
-the means.
+objective returns items' losses and weights; the training step takes means.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -66,8 +66,7 @@ class DropoutSeeds:
 def dropout_seeds(seed, first=0) -> Iterator[DropoutSeeds]:
   """Context in which dropouts draw their seeds from a DropoutSeeds.
 
-  Layers have no random state, so a restarted run draws the same masks when it
-  repeats a step.
+  Layers have no random state, so a repeated step draws the same masks.
   """
   outer = getattr(_thread, "seeds", None)
   _thread.seeds = DropoutSeeds(seed, first)

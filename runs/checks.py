@@ -171,8 +171,14 @@ def check_run(settings: Training, network: BertConfig, *same: str) -> None:
     for name in ("attention", *same):
       trained = entry["flags"].get(name)
       model_files.check_same(name, actual.get(name), trained, owner, remedy)
-  elif settings.init_checkpoint:
+  elif start := settings.init_checkpoint:
     model_files.check_init_checkpoint(settings, network, settings.do_train)
+    flags = checkpoint_files.run_of(start)["flags"]
+    # A fine-tuning may change what a model was trained with.
+    for name in () if isinstance(settings, FineTuning) else same:
+      remedy = "give that value"
+      trained = flags.get(name)
+      model_files.check_same(name, settings[name], trained, start, remedy)
   elif not settings.do_train:
     raise UserError(
       f"no checkpoint in --output_dir={settings.output_dir} and no "

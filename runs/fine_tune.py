@@ -87,6 +87,10 @@ class Task(ABC, Generic[S]):
     is_first = not (best and settings.keeps_best and settings.do_train)
     return is_first or score > best["value"]
 
+  def is_evaluated(self) -> bool:
+    """False if a training ended before its last evaluation set thresholds."""
+    return True
+
   @abstractmethod
   def evaluate(
     self, model: keras.Model, records: RecordDataset
@@ -127,9 +131,11 @@ def fine_tune(task: Task[S]) -> None:
   }
   with run.scope():
     model = task.make_model(run.config)
-    if settings.do_train and not train(run, task, model, data):
-      # Saved thresholds stay: the user may have edited them.
-      task = replace(task, settings=settings.replace(do_train=False))
+    if settings.do_train:
+      has_trained = train(run, task, model, data)
+      if not has_trained and task.is_evaluated():
+        # Saved thresholds stay: the user may have edited them.
+        task = replace(task, settings=settings.replace(do_train=False))
     if settings.do_eval or settings.do_predict:
       step = run.load(model)
     if settings.do_eval:
@@ -158,7 +164,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
   """Fine-tunes a model for --num_train_epochs, in the strategy's scope.
 
   With --keep_best, saves the best checkpoint. Returns False if an earlier start
-  has trained and evaluated all steps. Raises ValueError for too few examples.
+  has trained all steps. Raises ValueError for too few examples.
   """
   settings, source = run.settings, data["train"]
   before = run.checkpoints.newest_readable()
@@ -202,7 +208,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
-  return evaluated < steps or run.checkpoints.newest_readable() != before
+  return run.checkpoints.newest_readable() != before
 
 
 def evaluate(

@@ -39,8 +39,7 @@ def check_process() -> None:
 class TensorFlowEngine(Batches):
   """Runs a concrete function; `owner` keeps the variables alive.
 
-  On a GPU, small batches are padded to a few shapes, for which `warm_up`
-  compiles programs.
+  On a GPU, small batches are padded to a few shapes that `warm_up` compiles.
   """
 
   def __init__(self, function, owner):

@@ -138,8 +138,7 @@ class _Interpreter:
 def _after_fork():
   """Makes a child process independent of threads that only its parent has."""
   for engine in list(_engines):
-    # A thread of the parent may have been in this interpreter. To free it would
-    # wait for its threads.
+    # To free it would wait for threads, which only the parent has.
     alone = engine._alone
     alone.of_parent, alone.function = alone.function, None
     engine._start_threads()

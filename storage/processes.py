@@ -147,8 +147,7 @@ def ordered_map(
 
   Each process calls `prepare` once, and the returned function for each task.
   With fewer than two processes or tasks, this process does them. Otherwise
-  `prepare`, tasks and results are pickled. ChildProcessError names a dead
-  worker's task.
+  `prepare`, tasks and results are pickled. ChildProcessError names a lost task.
   """
   processes = min(processes, len(tasks))
   if processes < 2:

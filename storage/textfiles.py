@@ -42,8 +42,7 @@ def lines(path: str, start: int = 0, end: int | None = None) -> Iterator[str]:
   r"""Yields the lines of a UTF-8 text that begin at bytes [start, end).
 
   A line ends at "\n" or "\r\n", or at "\r" in a file without "\n". Raises
-  OSError, or UserError if a byte is not UTF-8, or the file is not text or
-  cannot be decompressed.
+  OSError, or UserError for bytes that are not UTF-8, no text, or corrupt.
   """
   position = start
   with open_text(path, start) as file:

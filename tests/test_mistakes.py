@@ -107,7 +107,6 @@ run_swag | do_train pack_examples group_by_length | --pack_examples does not go 
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file
 run_squad | do_predict | this command needs --predict_file
-run_squad | do_predict predict_file=no.json | no file matches no.json
 run_squad | do_train do_predict predict_file=ner | ner is not JSON
 run_squad | do_train group_by_length | --group_by_length needs --dynamic_padding
 run_squad | do_train f1_unit=character version_2_with_negative | --f1_unit=character cannot score questions without an answer
@@ -147,7 +146,6 @@ fill_mask | text=[MASK] vocab_file=long.txt | 10 lines but vocab_size in bert_co
 fill_mask | text=[MASK] vocab_file=unmasked.txt init_checkpoint=alone/a.ckpt | unmasked.txt lacks [MASK]
 fill_mask | text=[MASK] init_checkpoint=squad | has no head that fills masks: name
 fill_mask | text=[MASK] init_checkpoint=causal do_lower_case=false | a model of --objective=right_to_left cannot fill
-build_vocab | input_file=gone | no file matches gone
 build_vocab | input_file=blank | no words in blank
 build_vocab | input_file=text,blank sampling_exponent=0.5 | no words in blank
 build_vocab | output_file=text | text is an input, too
@@ -182,7 +180,6 @@ convert_checkpoint | input=data | no checkpoint in the folder data: it has dev.t
 convert_checkpoint | input=alone | no bert_config.json beside alone/a.ckpt: give --bert_config_file
 convert_checkpoint | input=bert_model.ckpt output=theirs | theirs/config.json exists already
 visualize | -text | nothing to show: give --text, or --question and --context
-visualize | output_file=ner | ner exists already
 visualize | model=export | no checkpoint in the folder export: it has
 serve | model=gone | --model=gone: there is no folder gone
 serve | model=data cors_origins=a.example | --cors_origins: 'a.example' is not an origin: write scheme://host or scheme://host:port in small letters, without a path, or *

@@ -81,8 +81,7 @@ class Training:
   model's variables hold the moving averages, if there are any.
 
   Raises ValueError for a corrupt record, and for a loss that is not finite. The
-  step with such a loss is not saved. SIGTERM to any worker saves a checkpoint
-  and ends the program.
+  step with such a loss is not saved. SIGTERM to a worker saves and ends all.
   """
 
   train_step: steps.TrainStep  # training begins from its variables

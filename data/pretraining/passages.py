@@ -11,8 +11,7 @@ from data.pretraining.documents import split_documents
 from data.pretraining.sentences import CLOSING, MARKS
 from storage import Progress, UserError, setting, textfiles
 
-# The start of lists, tables and headers of an article, in WikiExtractor's
-# output or in wiki markup.
+# Starts of lists, tables, headers in WikiExtractor's output or wiki markup.
 _MARKUP = re.compile(r"[*#|!=;:<{}•·–—-]|\d+[.)]\s|(BULLET|Section)::::")
 _MIN_WORDS = 8  # fewer words in an article may be a header with a full stop
 _MANY_WORDS = 20  # a passage with so many words need not end like a sentence

@@ -206,8 +206,7 @@ def choose_words(
 
   A word of n pieces saves n - 1 pieces each time it occurs; [UNK] counts as two
   pieces. A chosen word may begin longer words, so savings are computed again
-  after each choice. Words without a letter, or with a count below `min_count`,
-  are not chosen.
+  after each choice. Leaves out words without a letter or below `min_count`.
   """
   vocabulary = dict.fromkeys(tokens, 0)
   pieces = WordpieceTokenizer(vocabulary).tokenize

@@ -39,8 +39,7 @@ class Answers(answers.Answers):
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns `score`, or else `label`, all `labels` and their `probabilities`.
 
-    With thresholds, `predicted` (a list of labels) and `num_predicted` replace
-    `label`.
+    With thresholds, `predicted` (labels) and `num_predicted` replace `label`.
     """
     [logits] = (output["logits"] for output in outputs)
     labels = self.config.labels

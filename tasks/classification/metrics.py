@@ -45,8 +45,7 @@ def label_ids(
 ) -> np.ndarray:
   """Labels as numbers: ids [N] int, or scores [N] float.
 
-  If texts may have several labels, the result is [N, L] int: 1 for each label
-  of a text, else 0.
+  With multi_label, the result is [N, L] int: 1 for a text's labels, else 0.
   """
   ids = {label: i for i, label in enumerate(task.labels)}
   rows = [encode_label(e.label, ids, task.multi_label) for e in examples]

@@ -30,7 +30,7 @@ from tasks.classification.answers import Answers
 from tasks.classification.examples import ClassificationTask, TextExample
 from tasks.classification.named_tasks import Settings
 from tasks.metrics import classification_report
-from training import loop
+from training import checkpoint_files, loop
 
 
 class TextClassification(TextSignature):
@@ -167,6 +167,16 @@ class Classification(Task[Settings]):
     log_lengths(file, lengths, length, flag=flag)
     multiple = length_multiple(settings, length, split)
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
+
+  def is_evaluated(self) -> bool:
+    settings = self.settings
+    path = settings.threshold_file(labels.THRESHOLDS)
+    is_best = settings.keeps_best or files.is_remote(path)
+    if is_best or not settings.multi_label:
+      return True
+    trained = checkpoint_files.latest_checkpoint(settings.output_dir)
+    paths = f"{trained}.index", path
+    return files.exists(path) and sorted(paths, key=os.path.getmtime)[1] == path
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Computes scores; finds and saves thresholds if `fits_thresholds`.

@@ -31,8 +31,7 @@ class TagRecordBuilder(RowEncoder):
 
   Every word is tagged in exactly one window. Neighboring words of the sentence,
   or with `document_context` of the document, fill the remaining tokens of a
-  record. A word without tokens becomes [UNK]. `lengths` counts the sentences of
-  each length in tokens.
+  record. A word without tokens becomes [UNK]. `lengths` counts sentences.
   """
 
   def __init__(

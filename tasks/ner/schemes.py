@@ -135,8 +135,7 @@ def recognize(tags: Collection[str]) -> Scheme:
     layouts = []  # B-cell beside T-cell and protein is a type
   if not layouts:
     name = "IO" if OUTSIDE in tags else ""
-    # Most tags of an unknown scheme, such as BEGIN-PER and INSIDE-PER, differ
-    # only at the start.
+    # Most tags of an unknown scheme (BEGIN-PER, INSIDE-PER) differ at first.
     types = {tag: re.split("[-_:.]", tag, maxsplit=1)[-1] for tag in inside}
     numbers = Counter(types.values())
     others = [tag for tag, kind in types.items() if numbers[kind] > 1]

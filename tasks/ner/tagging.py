@@ -105,8 +105,7 @@ def read_tagged(
   """Reads sentences; they have tags only if the model knows every tag.
 
   Converts tags to `tag_scheme`, if given. Raises OSError, or ValueError for an
-  unknown layout. With `needs_tags`, tags that are missing or unknown raise
-  ValueError, too.
+  unknown layout and, with `needs_tags`, for missing or unknown tags.
   """
   sentences: list[Sentence] = []
   try:

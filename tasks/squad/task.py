@@ -48,8 +48,7 @@ def null_threshold(settings: Settings) -> float:
 class Squad(Task[Settings]):
   """Questions about paragraphs; --do_predict answers the dev set.
 
-  The rows of a dev set are windows. A training set has none, because a training
-  reads only the records.
+  The rows of a dev set are windows. A training set has only records.
   """
 
   unit = "windows"

@@ -1,5 +1,7 @@
 """The class Classification evaluates, predicts and serves, mostly for MNLI."""
 
+import os
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +10,7 @@ from runs import fine_tune
 from serving.answers import sigmoid, softmax
 from tasks.classification import examples, metrics, named_tasks, task
 from tasks.classification.task import Classification
-from tests import programs
+from tests import programs, shared
 from tests.serving.tasks import CONFIG, T, check_ensemble, settings
 from tests.tasks.classification.test_multi_label import several_labels
 from tests.training import toy
@@ -206,6 +208,11 @@ def test_an_evaluation_fits_thresholds_or_reads_saved_thresholds(
   path = tmp_path / "out" / "thresholds.tsv"
   metrics.save_thresholds(several_labels(1, 1, 1), str(path))
   assert evaluate(several_labels(), fits=False)["eval_macro_f1"] == 0
+  shared.touch_checkpoint(tmp_path / "out", "model.ckpt-9")
+  for time, is_new in ((9, False), (2**40, True)):
+    os.utime(path, (time, time))
+    trained = Classification(args.replace(multi_label=True), {}, named=None)
+    assert trained.is_evaluated() == is_new
   evaluate(several_labels(), fits=True, ensemble=2)
   assert path.with_name("thresholds_ensemble_2.tsv").exists()
   path.unlink()
