@@ -168,7 +168,7 @@ def _checked(flag: Flag, value):
 
 
 def shared_by(settings: Training) -> dict[str, Any]:
-  """What all workers of a run must share: flags but paths, and the folder."""
+  """Values that are equal on all workers: flags except paths; the folder."""
   known = flags_of(type(settings)).values()
   names = [f.name for f in known if f.kind is not str or f.choices]
   lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)

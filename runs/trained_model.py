@@ -88,15 +88,13 @@ def check_sizes(
     for values in (sizes, expected)
   )
   file = setting("bert_config_file", config_file)
-  message = (
-    f"the checkpoint {prefix} has {trained}, but {file} has {configured}"
-  )
+  text = f"the checkpoint {prefix} has {trained}, but {file} has {configured}"
   is_deeper = layers > network.num_hidden_layers
   if trains and is_deeper and different == ["num_hidden_layers"]:
-    logging.warning("%s: the upper layers are left out", message)
+    logging.warning("%s: the upper layers are left out", text)
     return
   remedy = "take the bert_config.json that came with the checkpoint"
-  raise UserError(f"{message}: {remedy}")
+  raise UserError(f"{text}: {remedy}")
 
 
 def check_fingerprint(entry: Mapping, tokenizer: Tokenizer, start: str) -> None:

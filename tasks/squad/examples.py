@@ -130,8 +130,8 @@ class _Paragraph(NamedTuple):
         f"{first} is not within the context of {self.length} characters; "
         "count from 0, and characters, not bytes"
       )
-    # As in the original: -1 if the answer begins in whitespace before the first
-    # word. The slice from -1 is empty, unless the paragraph has a single word.
+    # The original's rule: -1 for an answer that begins in whitespace before the
+    # first word. The slice from -1 is empty, unless there is a single word.
     start = bisect.bisect_right(self.starts, first) - 1
     end = bisect.bisect_right(self.starts, last) - 1
     words = " ".join(self.words[start : end + 1])

@@ -40,7 +40,8 @@ def null_threshold(settings: Settings) -> float:
   try:
     saved = float(files.read_text(path).strip("\ufeff \r\n"))
   except ValueError:
-    raise UserError(f"{path} must be a number, as in -2.5") from None
+    text = f"{path} must be a number, as in -2.5: correct it, or remove it"
+    raise UserError(text) from None
   logging.info("null threshold %s, from %s", saved, path)
   return saved
 

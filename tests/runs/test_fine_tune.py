@@ -335,6 +335,9 @@ class Staged(Task):
   served_model = staticmethod(lambda settings: f"served {settings.program}")
   objective = None
 
+  def is_evaluated(self):
+    return not self.settings.do_predict  # or any other flag
+
   def make_model(self, config):
     return f"model of {config}"
 
@@ -383,7 +386,8 @@ def test_fine_tune_runs_each_stage_in_order_and_on_the_right_split(
       expected += [*scores(True, 5)] * keep_best
     if evaluate or predict:
       expected.append(("load", model))
-    expected += [*scores(train and not is_sweep and export, LOADED)] * evaluate
+    trains = train and not is_sweep and (export or predict)
+    expected += [*scores(trains, LOADED)] * evaluate
     predicted = dev if program == "run_squad" else ("test",)
     expected += [
       ("predict", model, split, f"records of {split}", LOADED)
