@@ -3,7 +3,6 @@
 import json
 import os
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -123,10 +122,7 @@ class Run(Generic[T_co]):
       record_scan.load_index(source.files, source.index_file)
     run_folder.wait_for_chief()
     self.checkpoints.resume(step, settings.init_checkpoint, new_head)
-    if processes.has_others():
-      loaded = map(tf.convert_to_tensor, step.state.values())
-      marks = [zlib.crc32(value.numpy().tobytes()) for value in loaded]
-      run_folder.check_workers({"the checkpoint": marks})
+    run_folder.check_loaded(step.state.values())
     given = settings.train_batch_size, self.seed, settings.group_by_length
     skip = int(step.examples.numpy())
     self.training = loop.Training(
@@ -222,7 +218,9 @@ class Run(Generic[T_co]):
     settings = self.settings
     if not checkpoint_files.choose_checkpoint(settings.output_dir):
       model_files.save_command(settings, self.seed)  # a run without training
-    return load(settings, model, self.checkpoints)
+    step = load(settings, model, self.checkpoints)
+    run_folder.check_loaded(model.weights)
+    return step
 
   def export(self, build: Callable[[T_co], ServedModel]) -> None:
     """The chief worker exports what `build` makes; the other workers wait."""

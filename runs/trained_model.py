@@ -65,19 +65,15 @@ def check_sizes(
 
   If the run `trains`, more layers in the checkpoint only cause a warning.
   """
-  layers = 0
-  sizes = {}
   shapes = checkpoint_files.shapes(prefix)
+  layers = [int(layer[1]) + 1 for layer in map(_LAYER.search, shapes) if layer]
+  sizes = {"num_hidden_layers": max(layers)} if layers else {}
   for name, shape in shapes.items():
-    if layer := _LAYER.search(name):
-      layers = max(layers, int(layer[1]) + 1)
     for field, (end, axis) in _SIZES.items():
       if name.endswith(end) and len(shape) == 2:
         sizes[field] = shape[axis]
   if shapes and not any(re.match("bert/.*word_embeddings$", x) for x in shapes):
     raise checkpoint_files.no_encoder(prefix, shapes, _WORDS)
-  if layers:
-    sizes = {"num_hidden_layers": layers} | sizes
   sizes |= without_shape(checkpoint_files.config_of(prefix))
   expected = {field: getattr(network, field) for field in sizes}
   different = [field for field in sizes if sizes[field] != expected[field]]
@@ -89,7 +85,7 @@ def check_sizes(
   )
   file = setting("bert_config_file", config_file)
   text = f"the checkpoint {prefix} has {trained}, but {file} has {configured}"
-  is_deeper = layers > network.num_hidden_layers
+  is_deeper = layers and max(layers) > network.num_hidden_layers
   if trains and is_deeper and different == ["num_hidden_layers"]:
     logging.warning("%s: the upper layers are left out", text)
     return

@@ -45,10 +45,10 @@ MORE_TESTS = {
   "training": "tests/parity/test_training.py tests/storage/test_tfrecord.py",
 }
 # Maps an operator to the operator that replaces it.
-_OPERATORS = """
-  Lt LtE LtE Lt Gt GtE GtE Gt Eq NotEq NotEq Eq In NotIn NotIn In Is IsNot
-  IsNot Is And Or Or And Add Sub Sub Add Mult Add Div Mult FloorDiv Mult"""
-_NAMES = _OPERATORS.split()
+_NAMES = (
+  "Lt LtE LtE Lt Gt GtE GtE Gt Eq NotEq NotEq Eq In NotIn NotIn In Is IsNot "
+  "IsNot Is And Or Or And Add Sub Sub Add Mult Add Div Mult FloorDiv Mult"
+).split()
 _OPERATORS = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
 _SKIPPED = ("annotation", "returns", "decorator_list", "exc", "cause")
 
@@ -162,8 +162,7 @@ def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
     sys.path[0] = os.getcwd()
     options = f"-x -rfE -p no:cacheprovider --basetemp={folder}/tests -m"
     os._exit(pytest.main([*options.split(), "not slow", *tests]))
-  end = time.monotonic() + limit
-  done = 0
+  end, done = time.monotonic() + limit, 0
   while not done and time.monotonic() < end:
     time.sleep(0.1)
     done, status = os.waitpid(child, os.WNOHANG)
@@ -174,8 +173,8 @@ def run_tests(folder: str, tests: list[str], limit: float) -> str | None:
   lines = log.read_text("utf-8", "replace").splitlines()
   log.unlink()
   failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-  failed = failed or [f"status {status}"]
-  return failed[-1].split(" - ")[0] if status else None
+  last = [f"status {status}", *failed][-1]
+  return last.split(" - ")[0] if status else None
 
 
 def main() -> None:
@@ -185,8 +184,7 @@ def main() -> None:
   parser.add_argument("--seed", type=int, default=1)
   args = parser.parse_args()
   sys.dont_write_bytecode = True
-  begin = time.monotonic()
-  caught = 0
+  begin, caught = time.monotonic(), 0
   mutants = list(sample(args.package, args.count, args.seed))
   with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
     ignored = shutil.ignore_patterns(".*", "__pycache__", "demo-output")

@@ -100,10 +100,8 @@ run_ner | do_train feature_based add_bilstm | --feature_based has a BiLSTM: leav
 run_ner | do_train feature_based | --feature_layers=concat_last_four takes 4 layers, but bert_config.json has num_hidden_layers 1: take
 run_ner | do_train output_dir=features | --feature_based=False, but the model in features was trained with --feature_based=True
 run_ner | do_train pack_examples document_context | --pack_examples does not go with --document_context
-run_swag | do_train -train_file | needs --train_file
 run_swag | do_train delimiter=tab | no column 'sent1', 'sent2', 'ending0', 'ending1', 'label'; there are 'sent1,sent2,
 run_swag | do_train do_eval dev_file=bare.csv | bare.csv, line 1 (the header): no column 'label'
-run_swag | do_train pack_examples group_by_length | --pack_examples does not go with --group_by_length
 run_squad | | At least one of --do_train, --do_predict and --do_export
 run_squad | do_train -train_file | this command needs --train_file
 run_squad | do_predict | this command needs --predict_file
@@ -119,7 +117,6 @@ run_pretraining | do_train vocab_file=vocab.txt input_file=labels.tfrecord | lab
 run_pretraining | do_train max_predictions_per_seq=9 | masked_lm_positions has 3 values in a record, expected 9
 run_pretraining | do_train input_file=dynamic.tfrecord | dynamic.tfrecord was made with --masking=dynamic; --vocab_file is needed
 run_pretraining | do_train init_checkpoint=nowhere/bert_model.ckpt | no file nowhere/bert_model.ckpt.index
-run_pretraining | do_train pack_examples objective=left_to_right | --pack_examples does not go with attention 'left_to_right'
 run_pretraining | do_train stop_at_step=9 | --stop_at_step=9 is beyond --num_train_steps=3
 run_pretraining | do_train sampling_weights=1,2 | --sampling_weights=1.0,2.0: give a number for each of the 1 patterns
 run_pretraining | do_train mask_token_prob=0.9 random_token_prob=0.2 | random_token_prob 0.2 must be 0 or more, their sum 1 at most
@@ -157,7 +154,6 @@ build_vocab | special_tokens=[PAD],[UNK] | --special_tokens lacks [CLS], [SEP]
 extend | new_words=0 | has 0 [unused] tokens to replace: to append
 extend | vocab_size=9 | --vocab_size is not for --extend: leave it out
 extend | -bert_config_file | this command needs --bert_config_file
-extend | -init_checkpoint | this command needs --init_checkpoint
 extend | extend=other.txt | is not the vocabulary of the model: line 6 is
 extend | output_file=old/vocab.txt | old is there already: name another --output_file, or remove it
 extend | output_file=new/words | with --extend name FOLDER/vocab.txt

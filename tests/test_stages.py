@@ -117,10 +117,8 @@ def test_scores_without_their_package_are_refused_before_training(
   tmp_path, monkeypatch
 ):
   monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-  scored, unscored = (
-    _squad_file(tmp_path / name, "b", answer)
-    for name, answer in (("dev", "b"), ("test", None))
-  )
+  scored = _squad_file(tmp_path / "dev", "b", "b")
+  unscored = _squad_file(tmp_path / "test", "b", None)
   flags = {"do_train": True, "do_predict": True, "train_file": scored}
   args = programs.arguments("run_squad", predict_file=scored, **flags)
   with raises("pip install tf-models-official"):

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import keras
 import numpy as np
@@ -19,7 +19,6 @@ from absl import logging
 
 from storage import UserError, files, processes, setting
 from training import checkpoint, checkpoint_files
-from training.checkpoint import initialize
 
 
 class Checkpoints:
@@ -84,7 +83,7 @@ class Checkpoints:
     prefix = self.newest_readable()
     if prefix is None:
       if init_checkpoint:
-        initialize(train_step.model, init_checkpoint, new_head)
+        checkpoint.initialize(train_step.model, init_checkpoint, new_head)
       if train_step.average:
         train_step.average.restart()
       return
@@ -186,6 +185,14 @@ def check_workers(values: Mapping[str, object]) -> None:
       f"the workers differ in {', '.join(different)}: start all with the same "
       f"command and the same {setting('output_dir')}, on a disk that they share"
     )
+
+
+def check_loaded(values: Iterable) -> None:
+  """Raises ValueError if workers have loaded different values of variables."""
+  if processes.has_others():
+    tensors = map(tf.convert_to_tensor, values)
+    marks = [zlib.crc32(tensor.numpy().tobytes()) for tensor in tensors]
+    check_workers({"the checkpoint": marks})
 
 
 @tf.function(autograph=False)

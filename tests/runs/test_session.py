@@ -38,7 +38,7 @@ def _started(monkeypatch):
   def train_step(model, objective, optimizer, schedule, **options):
     calls.update(options, optimizer=optimizer, schedule=schedule, model=model)
     number = SimpleNamespace(numpy=lambda: 24)
-    return SimpleNamespace(examples=number, step=number, average=None)
+    return SimpleNamespace(examples=number, step=number, average=None, state={})
 
   def train(step, read, checkpoints, schedule, report, **options):
     calls.update(options, stops=schedule, keep=checkpoints.keep)
@@ -293,6 +293,16 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
   assert (values["--seed"], values["the folder --output_dir"]) == (7, False)
 
 
+def test_workers_compare_a_loaded_model(tmp_path, monkeypatch):
+  run = SimpleNamespace(settings=_flags(tmp_path), seed=7, checkpoints=None)
+  monkeypatch.setattr(session, "load", lambda *_: 3)
+  toy.set_worker(monkeypatch, 1)
+  compared = []
+  monkeypatch.setattr(session.run_folder, "check_workers", compared.append)
+  assert session.Run.load(run, SimpleNamespace(weights=[np.zeros(())])) == 3
+  assert compared == [{"the checkpoint": [zlib.crc32(bytes(8))]}]
+
+
 @pytest.mark.parametrize("is_chief", [False, True])
 def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
   tmp_path, monkeypatch, is_chief
@@ -317,21 +327,20 @@ def test_only_the_chief_exports_and_writes_run_json_and_all_workers_wait(
     (session.run_folder, "wait_for_chief"),
   ):
     events.replace(monkeypatch, owner, name)
-  served = SimpleNamespace(model="model")
+  served = SimpleNamespace(model=SimpleNamespace(weights=[]))
   training.export(lambda args: events.append("build") or served)
   written = [
     ("set_export_policy", "float32", ["keras"]),
     "build",
-    ("load", training.settings, "model", training.checkpoints),
+    ("load", training.settings, served.model, training.checkpoints),
     ("save", "new", served, ["keras"]),
   ]
   waited = ["enter", ("wait_for_chief",), "leave"]
   assert events == written * is_chief + waited
   recorded = ("mark", {"vocab_file": "of the model"})
   monkeypatch.setattr(session.checks, "vocabulary", lambda *_: recorded)
-  records = str(tmp_path / "records")
-  source = toy.Source(1, (records,))
-  data = {records: "fingerprint"}
+  data = {str(tmp_path / "records"): "fingerprint"}
+  source = toy.Source(1, tuple(data))
   training._report(losses.pretraining(), source, "examples", data)
   entries = checkpoint_files.read_runs(str(tmp_path))
   assert len(entries) == is_chief
@@ -370,9 +379,8 @@ def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   for year in (2025, 2026):
     entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
     checkpoint_files.append_run(str(tmp_path), entry)
-  for step, values in enumerate(
-    ({"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2})
-  ):
+  lines = {"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2}
+  for step, values in enumerate(lines):
     report.add_metrics(str(tmp_path), step, values)
   pages = stages.Events()
   pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1)

@@ -141,7 +141,7 @@ def test_an_encoder_with_missing_variables_is_refused_with_a_remedy(
   model = models.pretrainer(toy.config())
   values = checkpoint.variables(model)
   prefix = _saved(tmp_path, **{re.sub(old, new, k): values[k] for k in values})
-  for restore in (run_folder.initialize, checkpoint.restore_strict):
+  for restore in (checkpoint.initialize, checkpoint.restore_strict):
     with pytest.raises(ValueError, match=message):
       restore(model, prefix)
 
@@ -169,7 +169,7 @@ def test_an_initial_checkpoint_may_lack_heads_pooler_and_lstm(tmp_path):
   bare = {k: v for k, v in values.items() if "/pooler/" not in k}
   config = replace(toy.config(), add_bilstm=True)
   prefix = _saved(tmp_path, **bare)
-  fresh = run_folder.initialize(models.classifier(config, 2), prefix)
+  fresh = checkpoint.initialize(models.classifier(config, 2), prefix)
   parts = {name.removeprefix("bert/").split("/")[0] for name in fresh}
   assert parts == {"bilstm", "pooler", "output_weights", "output_bias"}
 

@@ -245,7 +245,7 @@ HEAD = {"output_weights", "output_bias"}
 def test_a_head_for_another_number_of_labels_is_not_restored(start, caplog):
   values, prefix = start
   model = models.classifier(toy.config(), 5)
-  assert set(run_folder.initialize(model, prefix)) == HEAD
+  assert set(checkpoint.initialize(model, prefix)) == HEAD
   assert _restored(model, values) == values.keys() - HEAD
   text = f"the head is fresh, not restored from {prefix}"
   assert [record.getMessage() for record in caplog.records] == [text]
@@ -255,7 +255,7 @@ def test_a_head_with_as_many_labels_is_restored_unless_new_head(start, log):
   values, prefix = start
   for new_head, fresh in ((False, set()), (True, HEAD)):
     model = models.classifier(toy.config(), 4)
-    assert set(run_folder.initialize(model, prefix, new_head)) == fresh
+    assert set(checkpoint.initialize(model, prefix, new_head)) == fresh
     assert _restored(model, values) == values.keys() - fresh
   assert "new_head makes it fresh" in log.text
 
@@ -272,9 +272,9 @@ HEADS = {
 @pytest.mark.parametrize(("head", "make"), HEADS.items())
 def test_new_head_makes_the_head_of_every_task_fresh(tmp_path, head, make):
   prefix, model = _save_model(tmp_path, make(toy.config())), make(toy.config())
-  fresh = run_folder.initialize(model, prefix, new_head=True)
+  fresh = checkpoint.initialize(model, prefix, new_head=True)
   assert set(fresh) == set(head.split())
-  assert not run_folder.initialize(model, prefix)
+  assert not checkpoint.initialize(model, prefix)
 
 
 def test_only_training_makes_a_head_fresh(start, tmp_path):
