@@ -21,6 +21,7 @@ from storage import UserError, silence_tensorflow, write_settings_as_flags
 
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
+_NOT_IN_SERVE = "tensorflow", "safetensors", "huggingface_hub"
 _DISK_FULL = re.compile("No space left|Disk quota exceeded")
 
 
@@ -163,6 +164,8 @@ def message_of(error: BaseException) -> str | None:
       "and run the same command again"
     )
   is_mistake = isinstance(error, UserError)
+  if isinstance(error, ModuleNotFoundError) and error.name in _NOT_IN_SERVE:
+    return f"this needs {error.name}: pip install -r requirements.txt"
   if isinstance(error, OSError):
     is_mistake = error.filename is not None or error.errno is None
   return message if is_mistake else None

@@ -128,11 +128,9 @@ def converted(url: str) -> tuple[str, bool | None]:
 def _hugging_face_hub():
   os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
   python_logging.getLogger("httpx2").setLevel(python_logging.WARNING)
-  try:  # not in requirements-serve.txt
-    import huggingface_hub.constants  # noqa: PLC0415
-    import huggingface_hub.file_download  # noqa: PLC0415
-  except ImportError:
-    raise UserError("a URL needs: pip install huggingface_hub") from None
+  import huggingface_hub.constants  # noqa: PLC0415
+  import huggingface_hub.file_download  # noqa: PLC0415
+
   return huggingface_hub
 
 

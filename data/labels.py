@@ -80,7 +80,7 @@ def plain(label: str) -> str:
   """Returns one spelling for "1.0" and "1", and for "TRUE" and "true"."""
   if label.lower() in ("true", "false"):
     return label.lower()
-  return re.sub(r"(?<=\d)\.0*$", "", label)
+  return re.sub(r"^([+-]?\d+)\.0*$", r"\1", label)
 
 
 def in_order(labels: Iterable[str]) -> tuple[str, ...]:

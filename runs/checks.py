@@ -238,8 +238,7 @@ def check_head(settings: FineTuning, name: str) -> None:
   if not start or (not own and settings.do_train and settings.new_head):
     return
   trained = checkpoint_files.run_of(start)["flags"].get(name)
-  remedy = "give the value of the training, or train a fresh head with "
-  remedy += "--new_head in another --output_dir"
+  remedy = "give that value, or --new_head and another --output_dir"
   owner = f"the head of {start}"
   model_files.check_same(name, settings[name], trained, owner, remedy)
 

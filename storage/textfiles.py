@@ -108,7 +108,7 @@ def decode(path: str, encoding: str) -> str:
       message = "%s, read as %s, has %d control characters: is it %s?"
       remedy = setting("encoding", "cp1252")
       logging.warning(message, path, encoding, len(controls), remedy)
-  text = re.sub("\r+\n", "\n", text)
+  text = re.sub("\r*\n\ufeff?", "\n", text)  # of files joined by cat
   return text.replace("\r", " " if "\n" in text else "\n")
 
 

@@ -30,10 +30,12 @@ function say(text, isError = false) {
 }
 
 async function fetchJson(url, options) {
-  const response = await fetch(url, options).catch(() => {
+  const response = await fetch(new URL(url, location.href), options).catch(() => {
     throw new Error("The server does not answer: is it still running?");
   });
-  const value = await response.json();
+  const value = await response.json().catch(() => {
+    throw new Error(`Not the server but a proxy answers: ${response.status} ${response.statusText}`); // as HTML
+  });
   if (!response.ok) throw new Error(value.error);
   return value;
 }

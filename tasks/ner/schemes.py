@@ -111,8 +111,8 @@ class Scheme(NamedTuple):
 def recognize(tags: Collection[str]) -> Scheme:
   """Recognizes the scheme from the set of a file's or a model's tags.
 
-  Tags have a layout if one of them has the letter B or I. If a file mixes
-  several layouts, a tag that fits several has the layout of most tags.
+  Tags have a layout if one has the letter B or I, or all have S, U or W. If a
+  file mixes layouts, a tag that fits several has the layout of most tags.
   """
   inside = sorted({*tags} - {*_OUTSIDES, ""})
   by_layout: dict[Layout, Parts] = defaultdict(dict)
@@ -123,13 +123,15 @@ def recognize(tags: Collection[str]) -> Scheme:
     if match := _SUFFIXED.fullmatch(tag):
       kind, separator, letter = match.groups()
       by_layout[separator, True][tag] = letter, kind
-  layouts = [
-    layout
-    for layout, parts in by_layout.items()
-    if any(letter in "BI" for letter, _ in parts.values())
+
+  def is_used(layout):
+    letters = {letter for letter, _ in by_layout[layout].values()}
+    fits_all = len(by_layout[layout]) == len(inside)
     # Letters alone are types beside other tags.
-    and (layout[0] or len(parts) == len(inside))
-  ]
+    is_single = layout[0] and fits_all and letters in ({"S"}, {"U"}, {"W"})
+    return is_single or (letters & {"B", "I"} and (layout[0] or fits_all))
+
+  layouts = [*filter(is_used, by_layout)]
   fitting = {k: v[0] for own in layouts for k, v in by_layout[own].items()}
   if len({*fitting.values()}) == 1 and 2 * len(fitting) < len(inside):
     layouts = []  # B-cell beside T-cell and protein is a type

@@ -113,8 +113,7 @@ def read_tagged(
     scheme = find_scheme(sentences, tags)
     logging.info("%s: tag scheme %s", path, scheme)
     if other := _first_line(sentences, scheme.others):
-      text = "%s, %s is in no known scheme (%s), and counts as a type: is it "
-      text += "a mistake?"
+      text = "%s, %s is in no known scheme (%s), so it is a type: a mistake?"
       logging.warning(text, path, other, ", ".join(PATTERNS))
     if odd := _misfits(sentences, scheme, scheme):
       number = number_of(len(odd), "word")
@@ -146,7 +145,7 @@ def find_scheme(
   scheme = recognize(known if used <= {*known} else used)
   if not scheme.layout:
     return scheme
-  names = dict.fromkeys((scheme.name, "BIO", "IOB1"))
+  names = dict.fromkeys((scheme.name, recognize(used).name, "BIO", "IOB1"))
   schemes = [scheme._replace(name=name) for name in names]
   # The first scheme with the fewest misfits.
   return min(schemes, key=lambda one: len(_misfits(sentences, one, one)))

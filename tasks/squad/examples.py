@@ -93,8 +93,7 @@ def _warn(examples, is_training, several, total):
     text = "%s with several answers: training uses the first"
     logging.warning(text, number_of(several, "question"))
   if skipped := total - len(examples):
-    text = "left out of training: %d of %s, because the paragraph's words do "
-    text += "not contain the answer"
+    text = "left out of training: %d of %s, with no answer in the text's words"
     logging.warning(text, skipped, number_of(total, "question"))
   ids = [example.qas_id for example in examples]
   if (repeated := len(ids) - len({*ids})) and not is_training:

@@ -41,10 +41,17 @@ def test_a_users_mistake_gives_one_line_and_a_traceback_only_on_request():
     (OSError("remote: x"), True),
     (OSError(9, "Bad file descriptor"), False),
     (ValueError("of an internal check"), False),
+    (ModuleNotFoundError("No module named 'modelling'"), False),
   ],
 )
 def test_errors_with_a_path_or_for_the_user_have_a_message(error, is_mistake):
   assert program.message_of(error) == (str(error) if is_mistake else None)
+
+
+def test_a_package_missing_from_the_small_installation_is_named():
+  error = ModuleNotFoundError("No module named ...", name="safetensors")
+  expected = "this needs safetensors: pip install -r requirements.txt"
+  assert program.message_of(error) == expected
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,6 @@ import io
 import json
 import os
 import stat
-import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -312,12 +311,6 @@ def test_an_oserror_in_unpacking_means_a_corrupt_zip_unless_the_disk_is_full(
   unpack.side_effect = OSError(errno.ENOSPC, "No space left on device")
   with pytest.raises(OSError, match="No space left"):
     _convert(hub, hub.zip)
-
-
-def test_without_huggingface_hub_an_error_says_what_to_install(monkeypatch):
-  monkeypatch.setitem(sys.modules, "huggingface_hub.constants", None)
-  with pytest.raises(UserError, match="pip install huggingface_hub"):
-    download.from_hub("hf://a/b")
 
 
 def test_a_nonempty_output_folder_is_refused_before_downloading(hub, archive):

@@ -163,7 +163,7 @@ def test_labels_that_differ_only_in_case_blanks_or_0_are_reported_once(
   log, monkeypatch
 ):
   monkeypatch.setattr(logging, "_log_counter_per_token", {})  # none so far
-  numbers = ["1", "1.0", "1,000", "10", "01", "0"]
+  numbers = ["1", "1.0", "1,000", "10", "01", "0", "E10", "E10.0"]
   for name in ("train.tsv", "dev.tsv"):
     names = ["Sport", "sport", "spo rt", "music", "True", "TRUE", *numbers]
     labels.log_labels(name, names)

@@ -211,6 +211,7 @@ def test_blank_texts_are_reported_with_their_lines(tmp_path, caplog):
     ("t.tsv", "a\tb\n", "t.tsv has no rows"),
     ("t.tsv", "c\tb\n1\t2\n", r"line 1 \(the header\): no column 'a'; there "),
     ("t.csv", "a,b\n1,2\na, b\n3,4\n", "line 3 is the header again: rem"),
+    ("t.csv", "\ufeffa,b\n1,2\n" * 2, "line 3 is the header again: remove"),
     ("t.csv", "a,b,a\n1,2,3\n", r"\(the header\): column 'a' occurs twice"),
     (
       "t.jsonl",

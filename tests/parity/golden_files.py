@@ -25,11 +25,7 @@ def roots() -> list[Path]:
 
 
 def cases(pattern: str) -> list[Path]:
-  """Lists all golden files or folders that match a glob pattern, sorted.
-
-  Raises:
-    FileNotFoundError: `golden` has no match.
-  """
+  """Golden files or folders that match; FileNotFoundError if there is none."""
   if not list(GOLDEN.glob(pattern)):
     raise FileNotFoundError(f"no {pattern} in {GOLDEN}")
   return larger_cases(pattern)

@@ -95,10 +95,9 @@ class Engine(engines.Batches):
 
 
 def in_graph(text, model):
-  """Traces a TextSignature once for all shapes, as in a SavedModel.
+  """Makes a function from examples (dicts of texts) to arrays by name.
 
-  Returns:
-    A function that maps examples (dicts of texts) to arrays by name.
+  Traces a TextSignature once for all shapes, as in a SavedModel.
   """
   traced = tf.function(
     lambda **texts: text.from_text(model, **texts), autograph=False

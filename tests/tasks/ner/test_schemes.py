@@ -22,6 +22,8 @@ SCHEMES = [
   ("X.B X.I _ X.B", "BIO", [(0, 2), (3, 4)]),
   ("B-X I-X 0 B-X", "BIO", [(0, 2), (3, 4)]),
   ("X_B X_I O B-X", "BIO", [(0, 2), (3, 4)]),  # mixed
+  ("U-X U-X O U-X", "BILOU", [(0, 1), (1, 2), (3, 4)]),
+  ("X_S X_S - X_S", "BIOS", [(0, 1), (1, 2), (3, 4)]),
   ("X X O X", "IO", [(0, 2), (3, 4)]),
   ("X X X X", "none (single words)", [(0, 1), (1, 2), (2, 3), (3, 4)]),
 ]
@@ -207,6 +209,8 @@ def test_the_flag_tag_scheme_converts_all_files(tmp_path, train, target):
   middle, last = ("I-PER", "E-PER") if target == "BIOES" else ("I-PER",) * 2
   assert first.tags == ["B-PER", middle, last, "O"]
   assert first.scheme.name == "BIOES"
+  ioe2 = "Ann I-PER\nLee E-PER\n"
+  assert _read(tmp_path, train, ioe2, target)[1][0].scheme.name == "IOE2"
 
 
 @pytest.mark.parametrize(
