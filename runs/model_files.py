@@ -57,23 +57,24 @@ def check_init_checkpoint(
   If the run `trains`, the checkpoint may have more layers, or another case.
   """
   start = settings.needed("init_checkpoint")
-  parts = [(start, network.attention)]
-  is_explicit = bool(settings.attention)
-  if network.attention == "shallow" and "," in start:
-    parts = [*zip(start.split(","), SIDES, strict=False)]
-    is_explicit = False
-  for path, attention in parts:
+  is_pair = network.attention == "shallow" and "," in start
+  paths = start.split(",") if is_pair else [start]
+  directions = SIDES if is_pair else [network.attention]
+  for path, attention in zip(paths, directions, strict=False):
     trained = checkpoint_files.run_of(path)["flags"]
     if settings.vocab_file:
       case = settings.do_lower_case
       tokenization.validate_case_matches_checkpoint(case, path)
+      known = trained.get("do_lower_case")
       if not trains:
-        known = trained.get("do_lower_case")
         check_same("do_lower_case", case, known, path, "give that value")
+      elif known not in (None, case):
+        text = "%s was trained with --do_lower_case=%s: give this value, too"
+        logging.warning(text, path, known)
     prefix = checkpoint_files.find_checkpoint(path)
     file = settings.bert_config_file
     trained_model.check_sizes(file, network, prefix, trains)
-    if not is_explicit:
+    if is_pair or not settings.attention:
       remedy = "give that value, or confirm this one by the flag"
       own = checkpoint_files.config_of(path).get("attention")
       known = trained.get("attention") or own
@@ -136,9 +137,8 @@ def from_record(
   values |= {name: _checked(known[name], changes[name]) for name in changes}
   for name in ("bert_config_file", "vocab_file"):
     if name not in changes:
-      config_file = values["bert_config_file"]
-      file = trained_model.existing_file(folder, name, entry, config_file)
-      values[name] = file
+      file = values["bert_config_file"]
+      values[name] = trained_model.existing_file(folder, name, entry, file)
   if values.get("do_lower_case", True) is None:
     tokens = tokenization.open_tokenizer(values["vocab_file"]).vocab
     values["do_lower_case"] = tokenization.doubt_case(tokens, True) is None

@@ -259,14 +259,13 @@ def test_training_in_an_output_folder_of_a_different_task_is_refused(folder):
     _check(folder, output_dir=run, task_name="tsv", do_train=True)
 
 
-def test_predicting_with_another_do_lower_case_than_in_training_is_refused(
-  folder,
-):
+def test_only_a_new_training_may_have_another_letter_case(folder, caplog):
   flags = {"init_checkpoint": str(folder / "run"), "do_lower_case": False}
   expected = "run was trained with --do_lower_case=True"
   with pytest.raises(ValueError, match=f"{expected}: give that value"):
     _check(folder, **flags)
   _check(folder, **flags, do_train=True)
+  assert f"{expected}: give this value, too" in caplog.text
   _check(folder, program="run_pretraining", **flags | {"vocab_file": None})
   _record(folder, "run_pretraining", do_lower_case=None)
   _check(folder, **flags)  # the run had no --vocab_file and read records
