@@ -21,7 +21,7 @@ from storage import UserError, silence_tensorflow, write_settings_as_flags
 
 VERSION = "0.1.0"  # of this project
 _PACKAGES = ("tensorflow", "keras", "numpy", "tf-models-official")
-_NOT_IN_SERVE = "tensorflow", "safetensors", "huggingface_hub"
+_NOT_IN_SERVE = "tensorflow", "keras", "safetensors", "huggingface_hub"
 _DISK_FULL = re.compile("No space left|Disk quota exceeded")
 
 

@@ -297,11 +297,7 @@ def _words(line):
 
 @pytest.fixture(name="outcomes", scope="module")
 def _outcomes(tmp_path_factory):
-  """Returns a function that makes all mistakes with a program.
-
-  The function maps each line of MISTAKES to the exit status, the log and the
-  files that changed.
-  """
+  """Makes a program's mistakes: {line: (status, log, changed files)}."""
   folder = tmp_path_factory.mktemp("mistakes")
   _write_text(folder)
   _write_models(folder)

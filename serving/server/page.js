@@ -33,11 +33,10 @@ async function fetchJson(url, options) {
   const response = await fetch(new URL(url, location.href), options).catch(() => {
     throw new Error("The server does not answer: is it still running?");
   });
-  const value = await response.json().catch(() => {
-    throw new Error(`Not the server but a proxy answers: ${response.status} ${response.statusText}`); // as HTML
-  });
-  if (!response.ok) throw new Error(value.error);
-  return value;
+  const value = await response.json().catch(() => null); // HTML is from a proxy
+  if (response.ok && value) return value;
+  const proxys = `Not the server but a proxy answers: ${response.status} ${response.statusText}`;
+  throw new Error(typeof value?.error === "string" ? value.error : proxys);
 }
 
 const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
@@ -99,7 +98,8 @@ function showLinks() {
   const body = JSON.stringify({ instances: [readRow()] });
   byId("curl").textContent = `curl -d ${quote(body)} ${quote(`${new URL(modelUrl(), location)}:predict`)}`;
   const texts = inputs.map((name) => [name, byId(`input-${name}`).value]);
-  byId("link").href = `#${new URLSearchParams([["model", byId("model").value], ...texts])}`;
+  const hash = `#${new URLSearchParams([["model", byId("model").value], ...texts])}`;
+  byId("link").href = new URL(hash, location); // without the password of the page's own URL
 }
 
 async function openLink(isNewest) {
@@ -117,7 +117,7 @@ async function ask(isNewest) {
   say("...");
   byId("ask").disabled = true;
   showLinks();
-  history.replaceState(null, "", byId("link").href);
+  history.replaceState(null, "", byId("link").hash);
   const begin = performance.now();
   const body = JSON.stringify({ instances: [row] });
   const [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;

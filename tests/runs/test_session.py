@@ -28,11 +28,7 @@ KIND = programs.settings_of("run_classifier")
 
 @pytest.fixture(name="started")
 def _started(monkeypatch):
-  """Returns a function that starts a run, whose parts are stand-ins.
-
-  The function returns the arguments that TrainStep, the loop and the records
-  received.
-  """
+  """Starts a run of stand-ins, and returns the arguments that they received."""
   calls = {}
 
   def train_step(model, objective, optimizer, schedule, **options):

@@ -116,7 +116,7 @@ def _page(tmp_path_factory):
   page = browser.Browser(tmp_path_factory.mktemp("browser"))
   settings = stand_in.SETTINGS._replace(read_timeout=30)
   with stand_in.running(models, settings) as client:
-    page.open(f"http://127.0.0.1:{client.port}/")
+    page.open(f"http://ann:secret@127.0.0.1:{client.port}/")
     page.wait("document.querySelectorAll('textarea').length === 2")
     yield page
     page.open("about:blank")
@@ -263,7 +263,7 @@ def test_a_link_fills_in_the_texts_and_gets_the_answer(page):
   _choose_model(page, "names")
   page.run("location.hash = 'model=none'")
   page.wait("byId('status').textContent.startsWith('The link asks')")
-  page.run(f"location.href = {json.dumps(link)}")
+  page.run(f"location.hash = new URL({json.dumps(link)}).hash")
   page.wait("byId('status').textContent.match(/ms$/)")
   assert page.run("byId('input-sent1').value") == "a=b"
   answer = page.run("byId('answer').innerText")
@@ -297,6 +297,16 @@ def test_html_in_texts_stays_text(page, model):
   assert page.run("document.title") == f"{model} - BERT"
   elements = "document.querySelectorAll('#answer img, #answer b')"
   assert page.run(f"{elements}.length") == 0
+
+
+@pytest.mark.parametrize("body", ["<html>", '{"message": "no"}', "null"])
+def test_an_error_of_a_proxy_is_named(page, body):
+  _choose_model(page, "names")
+  answer = f"new Response({json.dumps(body)}, {{ status: 502 }})"
+  page.run(f"usual = fetch; fetch = async () => {answer}")
+  page.run("byId('form').requestSubmit()")
+  page.wait("byId('status').textContent.startsWith('Not the server but a pr')")
+  page.run("fetch = usual")
 
 
 def test_the_page_shows_an_error(page):

@@ -84,10 +84,7 @@ class _Proxy:
 
 @pytest.fixture(name="served", scope="module")
 def _served(tmp_path_factory):
-  """Yields a server and nginx, whose second upstream port is closed.
-
-  The server also answers behind the prefix /bert.
-  """
+  """Yields a server and nginx, with the prefix /bert and a closed upstream."""
   path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
   path = shutil.which("nginx", path=path)
   if not (path and shutil.which("openssl")):
