@@ -195,9 +195,8 @@ def main() -> None:
     for path, new, change in mutants:
       old = (ROOT / path).read_text("utf-8")
       (copy / path).write_text(new, "utf-8")
-      failed = run_tests(folder, tests_of(path), limit)
+      caught += bool(failed := run_tests(folder, tests_of(path), limit))
       (copy / path).write_text(old, "utf-8")
-      caught += bool(failed)
       print(f"{failed or 'SURVIVED'}\n  {path}:{change}", flush=True)
   print(f"{caught} of {len(mutants)} bugs were caught")
 

@@ -111,7 +111,7 @@ class Scheme(NamedTuple):
 def recognize(tags: Collection[str]) -> Scheme:
   """Recognizes the scheme from the set of a file's or a model's tags.
 
-  Tags have a layout if one has the letter B or I, or all have S, U or W. If a
+  Tags have a layout if one has the letter B or I, or most have S, U or W. If a
   file mixes layouts, a tag that fits several has the layout of most tags.
   """
   inside = sorted({*tags} - {*_OUTSIDES, ""})
@@ -123,15 +123,13 @@ def recognize(tags: Collection[str]) -> Scheme:
     if match := _SUFFIXED.fullmatch(tag):
       kind, separator, letter = match.groups()
       by_layout[separator, True][tag] = letter, kind
-
-  def is_used(layout):
-    letters = {letter for letter, _ in by_layout[layout].values()}
-    fits_all = len(by_layout[layout]) == len(inside)
-    # Letters alone are types beside other tags.
-    is_single = layout[0] and fits_all and letters in ({"S"}, {"U"}, {"W"})
-    return is_single or (letters & {"B", "I"} and (layout[0] or fits_all))
-
-  layouts = [*filter(is_used, by_layout)]
+  letters_of = {k: {x for x, _ in by_layout[k].values()} for k in by_layout}
+  # Letters alone are types beside other tags.
+  full = [k for k in by_layout if k[0] or len(by_layout[k]) == len(inside)]
+  single = [k for k in by_layout if letters_of[k] in ({"S"}, {"U"}, {"W"})]
+  layouts = [k for k in full if letters_of[k] & {"B", "I"}] or [
+    k for k in single if k[0] and 2 * len(by_layout[k]) > len(inside)
+  ]
   fitting = {k: v[0] for own in layouts for k, v in by_layout[own].items()}
   if len({*fitting.values()}) == 1 and 2 * len(fitting) < len(inside):
     layouts = []  # B-cell beside T-cell and protein is a type

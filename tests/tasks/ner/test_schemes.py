@@ -76,6 +76,9 @@ def test_tags_of_any_scheme_are_converted_to_any_other_scheme(name, target):
     ("B-Hep-B I-Hep-B B-Vit-E I-Vit-E B-Type-I O", "Hep-B Type-I Vit-E"),
     ("B-X I-X I_X O", "X"),  # a typing error
     ("B I 0", ""),
+    ("U_B U_I O", "U"),
+    ("S-1-B S-2-B O", "S-1 S-2"),
+    ("word U-X U-Y O", "X Y word"),  # a header
     # Types that only look like a scheme.
     ("art-other event-other O", "art-other event-other"),
     ("PER LOC E-mail U-Bahn S-Bahn O", "E-mail LOC PER S-Bahn U-Bahn"),
