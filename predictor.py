@@ -76,7 +76,7 @@ def main(settings: PredictorSettings) -> None:
   options = settings.engine, settings.files or None, settings.timeout
   predict = Predictor(settings.model, *options, **changes)
   names = [flag.name for flag in flags_of(type(settings)).values() if flag.text]
-  texts = {name: settings[name] for name in names if settings[name]}
+  texts = {k: settings[k] for k in names if settings[k] is not None}
   if texts:
     rows = iter([answers.check(texts, predict)])
   else:

@@ -191,7 +191,7 @@ def from_flags(
       given.add(name)
     if value == "" and known.required:
       raise UserError(f"--{name} is empty: is a variable of the shell unset?")
-    if value == "" and parsed[name].present and known.default is None:
+    if value == "" and known.default is None and not known.text:
       logging.warning("--%s is empty, so it has no effect", name)
     is_list = isinstance(value, list | tuple)
     parts = [*value] if is_list else [value]

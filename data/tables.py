@@ -191,5 +191,5 @@ def _require(columns, present, where, remedy=""):
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
       f"{', '.join(map(repr, present))}. {remedy}{setting('text_a_column')}, "
-      f"{setting('label_column')} etc. name columns, if the task has these"
+      f"{setting('label_column')} etc. name columns; otherwise rename them"
     )

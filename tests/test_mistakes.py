@@ -131,7 +131,6 @@ extract_features | layers=0,3 | : the model has 1
 extract_features | layers=0 output_file=out.npz | out.npz needs --format=npz
 extract_features | input_file=gone | cannot read gone: No such file
 extract_features | output_file=text | text is an input, too
-extract_features | output_file=vocab.txt overwrite | vocab.txt is an input, too
 create_pretraining_data | output_file=vocab.txt overwrite | vocab.txt is an input, too
 extract_features | init_checkpoint=uncased_L-12_H-768_A-12/bert_model.ckpt do_lower_case=false | uncased_L-12_H-768_A-12 is a lower-cased model
 extract_features | bert_config_file=deep.json | num_hidden_layers 1, but --bert_config_file=deep.json has num_hidden_layers 2

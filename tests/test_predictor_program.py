@@ -72,6 +72,7 @@ def _texts(answers):
   [
     (Pairs, "--text_a=x --text_b=y", ["x", "y"]),
     (Pairs, "--text_a=x --text_pair=y", ["x", "y"]),
+    (Pairs, "--text_a=x --text_b=", ["x", ""]),
     (Single, "--text=x~y", ["x y"]),
     (Masks, "--text=x --text_pair=y", ["x", "y"]),
     (Choices, "--choices=c --sent1=a --sent2=b --choices=d", CHOICE_TEXTS),
