@@ -60,9 +60,9 @@ def main(settings: VocabularySettings) -> None:
   tokens = vocab_learning.learn(counts, reserved, alphabet, size, min_count)
   if len(tokens) < size:
     logging.warning(
-      f"the text yields only {len(tokens)} tokens of --vocab_size={size}: set "
-      "this vocab_size in bert_config.json, or give more text or a smaller "
-      "--min_count"
+      f"the text yields only {len(tokens)} tokens of --vocab_size={size}: "
+      f"bert_config.json needs vocab_size {len(tokens)}; --preset writes it; "
+      "for more tokens, give more text or a smaller --min_count"
     )
   vocab.save(tokens, settings.output_file)
   logging.info("wrote %d tokens to %s", len(tokens), settings.output_file)

@@ -17,7 +17,7 @@ NULL_THRESHOLD = "null_score_diff_threshold.txt"  # for SQuAD 2.0
 THRESHOLD_FILES = (THRESHOLDS, NULL_THRESHOLD)
 SEPARATOR = "|"  # between the labels of a text
 # Missing values of pandas, R, Python and Excel; "none" may be a class.
-_MISSING = r"nan NaN NA N/A n/a #N/A None null NULL - \N".split()
+_MISSING = r"nan NaN NA N/A n/a #N/A #NV #REF! None null NULL - \N".split()
 _SHOWN = 20  # labels in a message
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 

@@ -116,6 +116,8 @@ def _unseen(paragraphs, seen):
 
 
 if __name__ == "__main__":
-  if len(sys.argv) != 2:
+  if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
     sys.exit("usage: python demo/reference_text.py FOLDER, a new folder")
-  main(sys.argv[1])
+  if os.path.exists(name := sys.argv[1].rstrip("/")):
+    sys.exit(f"ERROR: {name} exists already; remove it, or name another folder")
+  main(name)
