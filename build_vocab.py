@@ -61,7 +61,7 @@ def main(settings: VocabularySettings) -> None:
   if len(tokens) < size:
     logging.warning(
       f"the text yields only {len(tokens)} tokens of --vocab_size={size}: "
-      f"bert_config.json needs vocab_size {len(tokens)}; --preset writes it; "
+      f"bert_config.json needs vocab_size {len(tokens)} (--preset writes it); "
       "for more tokens, give more text or a smaller --min_count"
     )
   vocab.save(tokens, settings.output_file)
