@@ -78,7 +78,8 @@ class RemoteEngine(Batches):
         text = error.read().decode("utf-8", "replace")
       with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         text = str(json.loads(text)["error"])  # some servers send an object
-      message = first_line(text) or error.reason
+      is_html = text.lstrip().startswith("<")  # from a proxy
+      message = error.reason if is_html else first_line(text) or error.reason
       if error.code == 400 and body:
         raise UserError(f"{self.url}: {message}") from None
       raise RemoteError(f"{self.url}: {error.code}, {message}") from None

@@ -490,7 +490,7 @@ NO_MODEL = "is not an export of this project"
 NO_ANSWER = "/a answered something else than serving_features"
 ANSWERS = [
   ((404, {"error": LATEST}), RemoteError, f"404, {LATEST}"),
-  ((500, b"<html>\nbusy"), RemoteError, "500, <html>"),
+  ((500, b"<html>\nbusy"), RemoteError, "500, Internal Server Error"),
   ((502, b""), RemoteError, "502, Bad Gateway"),
   ((400, {"error": "indices[0] = 9"}), UserError, r"/a: indices\[0\] = 9"),
   ((200, b"<html>"), RemoteError, "/a did not answer with JSON"),
