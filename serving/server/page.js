@@ -35,8 +35,8 @@ async function fetchJson(url, options) {
   });
   const value = await response.json().catch(() => null); // HTML is from a proxy
   if (response.ok && value) return value;
-  const proxys = `Not the server but a proxy answers: ${response.status} ${response.statusText}`;
-  throw new Error(typeof value?.error === "string" ? value.error : proxys);
+  const ofProxy = `Not the server but a proxy answers: ${response.status} ${response.statusText}`;
+  throw new Error(typeof value?.error === "string" ? value.error : ofProxy);
 }
 
 const modelUrl = () => `v1/models/${encodeURIComponent(byId("model").value)}`;
