@@ -120,7 +120,7 @@ def _rows(path, lines, columns, header, skip_broken, dialect):
       raise UserError(f"{path} is empty")
     header = [*map(str.strip, header)]
     where = f"{path}, line {line} (the header)"
-    separated = f"{setting('delimiter')} says what separates columns, and "
+    separated = f"{setting('delimiter')} says what separates columns. "
     _require(columns, header, where, separated)
     for name in columns:
       if header.count(name) > 1:
@@ -190,6 +190,6 @@ def _require(columns, present, where, remedy=""):
   if missing:
     raise UserError(
       f"{where}: no column {', '.join(map(repr, missing))}; there are "
-      f"{', '.join(map(repr, present))}. {remedy}{setting('text_a_column')}, "
-      f"{setting('label_column')} etc. name columns; otherwise rename them"
+      f"{', '.join(map(repr, present))}. {remedy}Rename columns, or in a "
+      f"classification name them by {setting('text_a_column')} etc."
     )

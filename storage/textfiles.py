@@ -24,7 +24,7 @@ CONVERT = (
 )
 _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 # Byte order marks, which spreadsheet programs write.
-_MARKS = {codecs.BOM_UTF8: "utf-8-sig"} | dict.fromkeys(_UTF16, "utf-16")
+_MARKS = {codecs.BOM_UTF8: "utf-8"} | dict.fromkeys(_UTF16, "utf-16")
 # Halves of characters above U+FFFF; UTF-8 cannot hold a single half.
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 # {first bytes of a file that is not UTF-8: what the file is, and the remedy}
@@ -85,6 +85,7 @@ def decode(path: str, encoding: str) -> str:
   marked = [name for mark, name in _MARKS.items() if content.startswith(mark)]
   if marked:
     [encoding] = marked
+    content = content.removeprefix(codecs.BOM_UTF8)
   else:
     check_is_text(path, content)
   try:
