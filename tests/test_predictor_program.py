@@ -80,9 +80,9 @@ def _texts(answers):
     (Choices, "--text=a --text_pair=b --choices=c --choices=d", CHOICE_TEXTS),
   ],
 )
-def test_each_input_has_a_flag(call, model, argv, texts):
+def test_each_input_has_a_flag(call, caplog, model, argv, texts):
   words = [word.replace("~", " ") for word in argv.split()]
-  assert _texts(call(model, *words)) == [texts]
+  assert (_texts(call(model, *words)), caplog.text) == ([texts], "")
 
 
 def test_lines_are_answered_in_batches_and_in_order(call):
