@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from absl import logging
 
 from cli import program
-from cli.settings import Settings, check_is_new, common, flag
+from cli.settings import Settings, check_is_new, common, flag, required
 from conversion import download, hugging_face, interchange
 from conversion.interchange import HUGGING_FACE, ORIGINAL
 from storage import UserError, files
@@ -43,10 +43,8 @@ OPTIONS = {
 class ConversionSettings(Settings):
   """Flags of convert_checkpoint.py."""
 
-  input: str = common(
-    None, "Folder, checkpoint, hf://NAME or URL of a zip.", required=True
-  )
-  output: str = common(None, "Folder to write.", required=True)
+  input: str = required("Folder, checkpoint, hf://NAME or URL of a zip.")
+  output: str = required("Folder to write.")
   bert_config_file: str | None = common(None, "Default: --input's own file.")
   vocab_file: str | None = common(None, "Default: --input's own file.")
   do_lower_case: bool | None = common(None, "Default: as --input's files say.")

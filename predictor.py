@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cli import program
-from cli.settings import Settings, common, flag, flags_of, required
+from cli.settings import Settings, common, flag, required
 from serving import answers, formats
 from storage import Progress
 from tasks.open import Predictor
@@ -75,7 +75,7 @@ def main(settings: PredictorSettings) -> None:
   changes = {name: path for name, path in moved.items() if path}
   options = settings.engine, settings.files or None, settings.timeout
   predict = Predictor(settings.model, *options, **changes)
-  names = [flag.name for flag in flags_of(type(settings)).values() if flag.text]
+  names = [flag.name for flag in settings.flags.values() if flag.text]
   texts = {k: settings[k] for k in names if settings[k] is not None}
   if texts:
     rows = iter([answers.check(texts, predict)])

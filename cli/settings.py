@@ -90,9 +90,13 @@ class Settings:
   def program(self) -> str:
     return Path(self.command[0]).stem
 
+  @property
+  def flags(self) -> dict[str, Flag]:
+    return flags_of(type(self))
+
   def to_dict(self) -> dict[str, Any]:
     """Values of all flags by name, for run.json."""
-    return {name: getattr(self, name) for name in flags_of(type(self))}
+    return {name: getattr(self, name) for name in self.flags}
 
   def __getitem__(self, name: str) -> Any:
     return getattr(self, name)
@@ -227,7 +231,7 @@ def repeating(settings: Settings, seed: int) -> str:
   ]
   defaults = ["# Defaults:"]
   # Settings made without a command line, as in tests, have no flags.
-  for name in sorted({*flags_of(type(settings))} & {*flags.FLAGS}):
+  for name in sorted({*settings.flags} & {*flags.FLAGS}):
     parsed = flags.FLAGS[name]
     is_given = name in settings.given
     if name == "seed":

@@ -169,7 +169,7 @@ def _checked(flag: Flag, value):
 
 def shared_by(settings: Training) -> dict[str, Any]:
   """Values that are equal on all workers: flags except paths; the folder."""
-  known = flags_of(type(settings)).values()
+  known = settings.flags.values()
   names = [f.name for f in known if f.kind is not str or f.choices]
   lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)
   values = {f"--{name}": settings[name] for name in names}
@@ -190,7 +190,7 @@ def warn_if_changed(
 
   `path` is a checkpoint or its folder. `data` has fingerprints by file.
   """
-  flags = flags_of(type(settings))
+  flags = settings.flags
   entry = checkpoint_files.run_of(path)
   trained = entry.get("data") or {}
   changes = [

@@ -5,7 +5,7 @@ from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from cli.settings import Settings, common, device, flag, flags_of, original
+from cli.settings import Settings, common, device, flag, original, required
 from data.features import Masking
 from data.tokenization import open_tokenizer
 from data.vocab import Tokenizer
@@ -32,9 +32,7 @@ def amount(default: int, help: str) -> Any:
 class Network(Settings):
   """Flags of the encoder."""
 
-  bert_config_file: str = common(
-    None, "bert_config.json of the model.", required=True
-  )
+  bert_config_file: str = required("bert_config.json of the model.")
   attention: str | None = flag(
     None,
     "Direction (section 5.1 of the paper); shallow joins a left_to_right and a "
@@ -62,18 +60,14 @@ class Tokens(Settings):
 class Vocabulary(Tokens):
   """Flags of the vocabulary, for a program that reads texts."""
 
-  vocab_file: str = common(
-    None, "Vocabulary of the model, vocab.txt.", required=True
-  )
+  vocab_file: str = required("Vocabulary of the model, vocab.txt.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel(Network, Vocabulary):
   """Flags of a trained model and its vocabulary."""
 
-  init_checkpoint: str = common(
-    None, "Checkpoint, or folder with one.", required=True
-  )
+  init_checkpoint: str = required("Checkpoint, or folder with one.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +132,8 @@ class ServedEncoder(TrainedModel, Export, Devices):
 class Training(Network, Tokens, Devices, Export):
   """Flags of a training: model, folder of the run, hyper-parameters."""
 
-  output_dir: str = common(
-    None, "Folder of checkpoints and results.", required=True, training=False
+  output_dir: str = required(
+    "Folder of checkpoints and results.", training=False
   )
   init_checkpoint: str | None = common(
     None,
@@ -211,7 +205,7 @@ class Training(Network, Tokens, Devices, Export):
   @property
   def stages(self) -> list[str]:
     """Names of flags that start stages, such as do_train, in order."""
-    known = [flag for flag in flags_of(type(self)).values() if flag.stage]
+    known = [flag for flag in self.flags.values() if flag.stage]
     return [flag.name for flag in sorted(known, key=attrgetter("stage"))]
 
   @property

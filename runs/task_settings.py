@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from cli.settings import Settings, common, device, flag, flags_of, original
+from cli.settings import Settings, common, device, flag, original
 from modeling.config import BertConfig
 from runs.settings import Evaluation, Training, Vocabulary, amount, batch_size
 from storage import UserError
@@ -114,7 +114,7 @@ class FineTuning(Vocabulary, Training):
 
   def named_trials(self) -> dict[str, dict]:
     """Trials of a sweep by name: values of the swept flags, and the seed."""
-    swept = [k for k, known in flags_of(type(self)).items() if known.swept]
+    swept = [k for k, known in self.flags.items() if known.swept]
     values = [self.several.get(name, (self[name],)) for name in swept]
     first = 1 if self.seed is None else self.seed
     shorts = {"train_batch_size": "batch", "num_train_epochs": "epochs"}

@@ -15,7 +15,7 @@ from typing import TypeVar
 from absl import logging
 
 from cli import program
-from cli.settings import AS_GIVEN, flags_of
+from cli.settings import AS_GIVEN
 from data import labels
 from runs import model_files
 from runs.settings import Training
@@ -122,7 +122,7 @@ def dry_run(settings: T) -> Iterator[T]:
   own = checkpoint_files.choose_checkpoint(settings.output_dir)
   start = None if settings.do_train else own
   logging.info("dry run: all files go to a temporary folder")
-  known = flags_of(type(settings)).values()
+  known = settings.flags.values()
   short = {f.name: f.dry_run for f in known if f.dry_run is not AS_GIVEN}
   if isinstance(settings, FineTuning) and settings.is_sweep:
     seed = 1 if settings.seed is None else settings.seed

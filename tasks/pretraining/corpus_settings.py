@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import dataclass
 
-from cli.settings import Settings, common, device, flag, original
+from cli.settings import Settings, common, device, flag, original, required
 from data.features import Masking
 from data.pretraining.instances import InstanceConfig
 from modeling.config import SIDES
@@ -15,9 +15,7 @@ from storage import UserError
 class Corpus(Settings):
   """Flags of text files, and of Beam's runner, which may read them."""
 
-  input_file: str = common(
-    None, "Text files or globs, comma-separated.", required=True
-  )
+  input_file: str = required("Text files or globs, comma-separated.")
   input_format: str = common(
     "lines",
     "lines: one sentence per line, a blank line between documents. paragraphs: "

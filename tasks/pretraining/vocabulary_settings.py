@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from cli.settings import Settings, common, flag
+from cli.settings import Settings, common, flag, required
 from data import vocab
 from modeling.config import PRESETS
 from runs import model_files
@@ -29,7 +29,7 @@ class Extension(Settings):
 class VocabularySettings(Corpus, Sampling, Extension):
   """Flags of build_vocab.py."""
 
-  output_file: str = common(None, "Vocabulary to write.", required=True)
+  output_file: str = required("Vocabulary to write.")
   vocab_size: int = common(
     30522, "Maximum number of tokens.", minimum=1, maximum=1_000_000
   )
