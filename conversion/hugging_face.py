@@ -21,9 +21,8 @@ from data.vocab import SPECIAL_TOKENS
 from modeling.config import BertConfig
 from storage import UserError, files, setting, textfiles
 
-CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE]
-_FAST_TOKENIZER = "tokenizer.json"  # includes a vocabulary
-_TOKENIZER_FILES = (TOKENIZER, _FAST_TOKENIZER, "added_tokens.json")
+CONFIG, WEIGHTS, UNUSED_WEIGHTS, TOKENIZER, VOCABULARY = FILES[HUGGING_FACE][:5]
+_FAST_TOKENIZER, _ADDED_TOKENS, _SPECIAL_MAP = FILES[HUGGING_FACE][5:]
 
 # hidden_act in config.json -> in bert_config.json.
 _ACTIVATIONS = {
@@ -118,8 +117,7 @@ def read(folder: str) -> CanonicalModel:
   tensors = _read_tensors(os.path.join(folder, WEIGHTS))
   for key, source in _TIED.items():
     if key in tensors:
-      value = tensors.pop(key)
-      tensors.setdefault(source, value)  # a file may lack `source`
+      tensors.setdefault(source, tensors.pop(key))  # may have only the copy
   named = settings.get("architectures") or ()
   heads = (key for key, head in HEADS.items() if head.architecture in named)
   bert.head = next(heads, None)
@@ -136,7 +134,7 @@ def read(folder: str) -> CanonicalModel:
     else:
       bert.skip(key, "that the original does not have")
   if files.exists(path := os.path.join(folder, UNUSED_WEIGHTS)):
-    bert.values |= _read_tensors(path)
+    bert.values = _read_tensors(path) | bert.values  # newer, if in both
   if "output_bias" not in bert.values:
     bert.labels = ()  # the labels are of a head that has been removed
   return bert
@@ -163,8 +161,7 @@ def read_config(folder: str) -> tuple[str, dict, dict]:
   if act not in _ACTIVATIONS:
     raise UserError(f"{path}: the original has no hidden_act {act!r}")
   # transformers' default for type_vocab_size is 2, the original's is 16.
-  config = {"type_vocab_size": 2} | settings
-  config["hidden_act"] = _ACTIVATIONS[act]
+  config = {"type_vocab_size": 2} | settings | {"hidden_act": _ACTIVATIONS[act]}
   return folder, settings, config
 
 
@@ -192,9 +189,10 @@ def read_tokenizer(folder: str) -> tuple[str | None, bool | None]:
 
   Warns of settings and added tokens that the original's tokenizer lacks.
   """
+  names = TOKENIZER, _FAST_TOKENIZER, _ADDED_TOKENS
   settings, fast, added = (
     textfiles.read_json(path) if files.exists(path) else {}
-    for path in (os.path.join(folder, name) for name in _TOKENIZER_FILES)
+    for path in (os.path.join(folder, name) for name in names)
   )
   paths = [os.path.join(folder, x) for x in (VOCABULARY, _FAST_TOKENIZER)]
   # Without added tokens, vocab.txt has fewer tokens than tokenizer.json.
@@ -264,9 +262,7 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
   settings = _hugging_face_config(bert, kind)
   tensors, unused = _divide(bert, kind)
   interchange.write_json(os.path.join(folder, CONFIG), settings)
-  # transformers would prefer these files of an earlier model to vocab.txt.
-  names = ("tokenizer.json", "added_tokens.json", "special_tokens_map.json")
-  files.remove_old(folder, UNUSED_WEIGHTS, *names)
+  files.remove_old(folder, UNUSED_WEIGHTS)
   for name, values in ((WEIGHTS, tensors), (UNUSED_WEIGHTS, unused)):
     if values:
       with files.open_for_writing(os.path.join(folder, name)) as file:
@@ -285,6 +281,8 @@ def write(bert: CanonicalModel, folder: str, head: str) -> None:
     interchange.write_json(os.path.join(folder, TOKENIZER), tokenizer)
   else:
     files.remove_old(folder, VOCABULARY, TOKENIZER)
+  # Last, because `bert.vocabulary` may be one of these.
+  files.remove_old(folder, _FAST_TOKENIZER, _ADDED_TOKENS, _SPECIAL_MAP)
 
 
 def _divide(bert: CanonicalModel, kind: interchange.Head) -> tuple[dict, dict]:

@@ -27,7 +27,7 @@ _MARKS = {
 VOCABULARY = "vocab.txt"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"  # of object-based checkpoints
 CHECKPOINT, BERT_CONFIG = "bert_model.ckpt", "bert_config.json"
-# Files that each format's writer may write.
+# Files that each format's writer may write or remove.
 FILES = {
   ORIGINAL: (
     f"{CHECKPOINT}.index",
@@ -43,6 +43,10 @@ FILES = {
     "left_over.safetensors",
     "tokenizer_config.json",
     VOCABULARY,
+    # transformers would prefer these files of an earlier model to vocab.txt.
+    "tokenizer.json",
+    "added_tokens.json",
+    "special_tokens_map.json",
   ),
 }
 _TAG = re.compile(r"[BI]-.")
@@ -117,7 +121,7 @@ class CanonicalModel:
       if not name.startswith("bert/"):
         del self.values[name]
         self.skip(name, reason)
-    self.labels, self.thresholds = (), {}
+    self.labels, self.thresholds, self.multi_label = (), {}, False
 
   def set_words(self, pieces: Mapping[int, Sequence[int]]) -> None:
     """Sets a word's embedding and output bias to the mean over its pieces.

@@ -62,8 +62,7 @@ def read(folder: str) -> CanonicalModel:
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})
   vocabulary = os.path.join(folder, _VOCABULARY)
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
-  tokenizer = os.path.join(folder, "tokenizer.json")
-  if files.exists(tokenizer):
+  if files.exists(tokenizer := os.path.join(folder, "tokenizer.json")):
     bert.lower_case = textfiles.read_json(tokenizer)["config"].get("lowercase")
   arrays = _read_arrays(os.path.join(folder, _WEIGHTS))
   lengths = {

@@ -131,15 +131,14 @@ class BertConfig:
       if value not in known:
         names = ", ".join(known)
         raise UserError(f"{name} {value!r} is unknown; known are {names}")
-    if self.hidden_size % self.num_attention_heads:
+    heads, size = self.num_attention_heads, self.hidden_size
+    if size % heads:
       raise UserError(
-        f"hidden_size {self.hidden_size} is not a multiple of "
-        f"num_attention_heads {self.num_attention_heads}"
+        f"hidden_size {size} is not a multiple of num_attention_heads {heads}"
       )
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
       if not 0 <= getattr(self, name) < 1:
         raise UserError(f"{name} {getattr(self, name)} is not from 0 to 1")
-    heads, size = self.num_attention_heads, self.hidden_size
     is_odd = heads % 2 or size // heads % 2
     if self.initial_attention == "structured" and is_odd:
       raise UserError('"structured" heads need an even number and size')

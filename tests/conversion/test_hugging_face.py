@@ -245,7 +245,10 @@ def test_vocabulary_and_case_of_a_folder_of_transformers_5_are_read(
   assert not caplog.messages
   original.complete(back)
   original.write(back, str(tmp_path / "out"))
-  assert (tmp_path / "out/vocab.txt").read_text().split() == [*WORDS]
+  hugging_face.write(back, str(tmp_path), "encoder")  # removes tokenizer.json
+  for folder in (tmp_path, tmp_path / "out"):
+    assert (folder / "vocab.txt").read_text().split() == [*WORDS]
+  assert _read(tmp_path).vocabulary == str(tmp_path / "vocab.txt")
 
 
 def test_files_of_transformers_4_override_tokenizer_json(tmp_path):
@@ -278,41 +281,28 @@ def test_a_warning_names_a_tokenizer_unlike_the_original_one(
   assert len(caplog.messages) == is_warned
 
 
+NO_ACCENTS = {"type": "BertNormalizer", "strip_accents": False}
+SEQUENCE = {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}
+WHITESPACE = {"type": "Whitespace"}
+
+
 @pytest.mark.parametrize(
-  ("changes", "lower", "warning"),
+  ("step", "value", "lower", "warning"),
   [
-    (
-      {"normalizer": {"type": "BertNormalizer", "strip_accents": False}},
-      None,
-      "strip_accents is False, unlike",
-    ),
-    (
-      {
-        "normalizer": {
-          "type": "Sequence",
-          "normalizers": [{"type": "Lowercase"}],
-        }
-      },
-      True,
-      "normalizer is 'Sequence', unlike",
-    ),
-    ({"normalizer": None}, None, "normalizer is 'missing', unlike"),
-    (
-      {"pre_tokenizer": {"type": "Whitespace"}},
-      True,
-      "pre_tokenizer is 'Whitespace', unlike",
-    ),
+    ("normalizer", NO_ACCENTS, None, "strip_accents is False"),
+    ("normalizer", SEQUENCE, True, "normalizer is 'Sequence'"),
+    ("normalizer", None, None, "normalizer is 'missing'"),
+    ("pre_tokenizer", WHITESPACE, True, "pre_tokenizer is 'Whitespace'"),
   ],
 )
 def test_a_warning_names_a_step_of_tokenizer_json_unlike_the_original_one(
-  tmp_path, caplog, changes, lower, warning
+  tmp_path, caplog, step, value, lower, warning
 ):
   _write_fast(tmp_path)
-  path = tmp_path / "tokenizer.json"
-  path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+  _change(tmp_path, {step: value}, "tokenizer.json")
   assert _read(tmp_path).lower_case is lower
   [message] = caplog.messages
-  assert warning in message
+  assert f"{warning}, unlike" in message
 
 
 def test_added_tokens_are_read_and_a_warning_names_those_with_punctuation(
@@ -341,6 +331,10 @@ def test_variables_that_a_transformers_class_lacks_are_saved_in_another_file(
   original.check_values(bert, _read(tmp_path))
   tensors = load_file(tmp_path / "model.safetensors")
   assert not any(name.startswith(("cls", "bert", "glyphs")) for name in tensors)
+  # transformers trains a new head, and saves it in the same folder.
+  trained = {"cls.seq_relationship.weight": np.ones((2, 8), np.float32)}
+  save_file(tensors | trained, tmp_path / "model.safetensors")
+  assert (_read(tmp_path).values[name] == 1).all()
   (tmp_path / "vocab.txt").touch()  # left by another model
   hugging_face.write(_bert("encoder"), str(tmp_path), "encoder")
   names = sorted(path.name for path in tmp_path.iterdir())

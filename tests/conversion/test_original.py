@@ -269,9 +269,9 @@ def test_labels_show_if_a_model_is_a_tagger_or_a_classifier(labels, head):
 
 def test_drop_head_removes_labels_and_thresholds():
   bert = _with_heads("classification", labels=("no", "yes"))
-  bert.thresholds = {"thresholds.tsv": "x"}
+  bert.thresholds, bert.multi_label = {"thresholds.tsv": "x"}, True
   bert.drop_head()
   assert [*bert.values] == ["bert/a"]
-  assert (bert.labels, bert.thresholds) == ((), {})
+  assert (bert.labels, bert.thresholds, bert.multi_label) == ((), {}, False)
   [names] = bert.skipped.values()
   assert names == ["output_bias", "output_weights"]
