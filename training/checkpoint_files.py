@@ -66,9 +66,9 @@ def all_checkpoints(folder: str) -> list[str]:
   """Existing prefixes that the file `checkpoint` names, newest last."""
   path = os.path.join(folder, "checkpoint")
   names = _LISTED.findall(files.read_text(path)) if files.exists(path) else []
-  newest = names[:1]
-  older = [name for name in names[1:] if name not in newest]
-  prefixes = [os.path.join(folder, name) for name in older + newest]
+  # Paths may name the folder in which the checkpoints were before a move.
+  names = [*dict.fromkeys(map(os.path.basename, names))]  # the newest first
+  prefixes = [os.path.join(folder, name) for name in names[1:] + names[:1]]
   return [prefix for prefix in prefixes if files.exists(f"{prefix}.index")]
 
 
@@ -183,8 +183,7 @@ def read_runs(output_dir: str) -> list[dict]:
   try:
     return json.loads(files.read_text(path))
   except ValueError as error:
-    text = f"{path} is corrupt: restore it, or remove it"
-    raise UserError(text) from error
+    raise UserError(f"{path} is corrupt: restore it, or remove it") from error
 
 
 def path_of(entry: Mapping, name: str) -> str | None:

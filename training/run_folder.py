@@ -133,8 +133,7 @@ class Checkpoints:
     names = [os.path.basename(path) for path in saved]
     lines = [f'model_checkpoint_path: "{names[-1]}"\n']
     lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
-    listing = os.path.join(self.directory, "checkpoint")
-    files.write_text(listing, "".join(lines))
+    files.write_text(os.path.join(self.directory, "checkpoint"), "".join(lines))
     for path in prefixes:
       if path not in saved:
         for file in checkpoint.files_of(path):

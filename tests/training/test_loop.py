@@ -98,10 +98,8 @@ def test_a_call_runs_about_five_seconds_of_steps(tmp_path, monkeypatch):
   monkeypatch.setattr(loop.Training, "_run_steps", run_steps)
   _train(tmp_path, 40, evaluate=evaluate, evaluate_every=8, save_every=40)
   assert calls == [1, 5, 2, 5, 3]
-  speeds = [
-    x["examples_per_second"] for x in report.read_metrics(str(tmp_path))
-  ]
-  assert speeds == [8.0, 8.0]  # a line for each evaluation
+  lines = report.read_metrics(str(tmp_path))  # one for each evaluation
+  assert [x["examples_per_second"] for x in lines] == [8.0, 8.0]
   # The training ended early and saved its last step.
   assert (tmp_path / "model.ckpt-16.index").exists()
 

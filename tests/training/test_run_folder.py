@@ -195,7 +195,8 @@ def test_the_best_or_newest_checkpoint_of_a_folder_is_chosen(
 
 
 def test_listed_checkpoints_without_files_are_ignored(tmp_path):
-  lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in "abc"]
+  names = "a", "/before/the/move/b", "c"
+  lines = [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
   lines.insert(0, 'model_checkpoint_path: "c"\n')
   (tmp_path / "checkpoint").write_text("".join(lines))
   assert checkpoint_files.all_checkpoints(str(tmp_path)) == []
