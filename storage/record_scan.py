@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from storage import UserError, files, number_of, setting, tfrecord
+from storage import UserError, files, number_of, processes, setting, tfrecord
 from storage.tfrecord import BLOCK, Schema
 
 _PIECE = 1 << 20  # bytes read at once
@@ -232,6 +232,7 @@ def drop_corrupt(
 ) -> dict[str, str]:
   """Copies the intact records of each file with corrupt records to a folder.
 
+  Workers other than the chief, which call this later, use the chief's copies.
   Returns {path of a corrupt file: path of its copy}. Raises UserError if more
   than `at_most` records are corrupt, or if the length of a record is wrong.
   """
@@ -252,7 +253,8 @@ def drop_corrupt(
     # Files in different folders may have the same name.
     key = zlib.crc32(files.absolute(path).encode())
     copies[path] = f"{folder}/repaired-{key:08x}-{os.path.basename(path)}"
-    _, vocabulary = read_index(path)
-    with tfrecord.create(copies[path], vocabulary) as file:
-      file.write(record.data for record in scan(path, schema) if record.data)
+    if processes.is_chief() or not files.exists(copies[path]):
+      _, vocabulary = read_index(path)
+      with tfrecord.create(copies[path], vocabulary) as file:
+        file.write(record.data for record in scan(path, schema) if record.data)
   return copies

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage import UserError, record_scan, tfrecord
+from storage import UserError, processes, record_scan, tfrecord
 from storage.record_scan import Head
 from storage.tfrecord import Feature, Schema
 
@@ -115,7 +115,9 @@ def test_an_intact_file_has_no_error(path):
   assert record_scan.drop_corrupt([path], SCHEMA, f"{path}.d", 0) == {}
 
 
-def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
+def test_records_with_flipped_bits_are_reported_and_left_out(
+  path, tmp_path, monkeypatch
+):
   good = _records(path)
   with tfrecord.create(path, "mark") as file:
     file.write(good)
@@ -126,10 +128,13 @@ def test_records_with_flipped_bits_are_reported_and_left_out(path, tmp_path):
   with pytest.raises(ValueError, match=r"2 corrupt .*=1 .* record 300: its"):
     record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1)
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2).values()
-  assert copy != path
   assert record_scan.read_index(copy)[1] == "mark"
   del good[400], good[300]
   assert _records(copy) == good
+  monkeypatch.setattr(processes, "is_chief", lambda: False)
+  os.truncate(copy, 0)  # another worker reads what the chief has copied
+  record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 2)
+  assert not os.path.getsize(copy)
 
 
 def test_copies_of_two_files_of_one_name_have_different_names(path, tmp_path):
@@ -145,8 +150,6 @@ def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
   # Within the checksum, the data and the length of the last record.
   for end in (starts[-1] - 2, starts[-2] + 14, starts[-2] + 5):
     os.truncate(path, end)
-    message = record_scan.first_corrupt([path], SCHEMA)
-    assert "record 599: the file ends within it" in message
     with pytest.raises(UserError, match="record 599: the file ends within it"):
       record_scan.load_index([path])
   [copy] = record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1).values()
@@ -155,8 +158,6 @@ def test_the_error_about_a_truncated_file_names_its_last_record(path, tmp_path):
 
 def test_a_file_with_a_wrong_record_length_gets_no_copy(path, tmp_path):
   _flip(path, _starts(path)[5] + 7)  # the highest byte of the length
-  message = record_scan.first_corrupt([path], SCHEMA)
-  assert "record 5: its length is wrong" in message
   for read in (
     lambda: record_scan.drop_corrupt([path], SCHEMA, str(tmp_path), 1),
     lambda: record_scan.load_index([path]),
