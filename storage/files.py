@@ -44,9 +44,15 @@ def _remote(function: str, path: str, *arguments, **options):
 
 @contextmanager
 def _oserrors(path: str) -> Iterator[None]:
-  """Context in which an error of a remote path becomes an OSError."""
+  """Context in which errors of a path are OSErrors that name the path."""
   if not is_remote(path):
-    yield
+    try:
+      yield
+    except OSError as error:
+      # write() sets no filename. Without errno, one would hide the message.
+      if error.errno and not error.filename:
+        error.filename = path
+      raise
     return
   from tensorflow import errors  # noqa: PLC0415
 
@@ -183,15 +189,12 @@ def open_for_writing(path: str) -> Iterator[BinaryIO]:
   part = f"{path}.partial-{secrets.token_hex(4)}"
   try:
     make_folder(os.path.dirname(path))
-    with _oserrors(part), _open(part, "wb") as file:
+    with _oserrors(path), _open(part, "wb") as file:
       yield file
     rename(part, path)
-  except BaseException as error:
+  except BaseException:
     if exists(part):
       remove(part)
-    # write() sets no filename. Without errno, one would hide the message.
-    if isinstance(error, OSError) and error.errno and not error.filename:
-      error.filename = path
     raise
 
 

@@ -293,9 +293,8 @@ def clip_factor(gradients, max_norm: float, unscale=1.0):
 
   Both are scalar float32. The gradients belong to a loss that was multiplied by
   1 / `unscale`: the norm is of the unscaled gradients, and the factor unscales
-  them, too. Repeated rows of IndexedSlices
-  count one by one, as in the original on one device. The factor is NaN if a
-  gradient is not finite.
+  them, too. Repeated rows of IndexedSlices count one by one, as in the original
+  on one device. The factor is NaN if a gradient is not finite.
   """
   norm = tf.linalg.global_norm(gradients) * unscale
   # norm - norm is 0, or NaN if the norm is not finite.

@@ -134,8 +134,7 @@ def summarize(directory: str, values: Mapping, step: int) -> None:
   """Adds numbers and texts to the curves of TensorBoard."""
   with _writer(directory).as_default(step=step):
     for name, value in values.items():
-      is_text = isinstance(value, str)
-      write = tf.summary.text if is_text else tf.summary.scalar
+      write = tf.summary.text if isinstance(value, str) else tf.summary.scalar
       write(name, value)
 
 
@@ -195,6 +194,5 @@ def draw_metrics(folder: str) -> None:
     ax.set_xlabel("step", fontsize=8)
     ax.grid(alpha=0.3)
     ax.legend(fontsize=8)
-  path = os.path.join(folder, "training.png")
-  with files.open_for_writing(path) as file:
+  with files.open_for_writing(os.path.join(folder, "training.png")) as file:
     figure.savefig(file, format="png", dpi=110)

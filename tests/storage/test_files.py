@@ -99,6 +99,8 @@ def test_an_error_names_the_path_that_caused_it(tmp_path):
   with pytest.raises(OSError) as raised, files.open_for_writing(path):
     raise OSError(errno.ENOSPC, "No space left on device")
   assert raised.value.filename == path
+  with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+    files.append_text("/dev/full", "a")
 
 
 def test_paths_with_a_scheme_go_through_gfile():

@@ -20,8 +20,7 @@ def test_the_learning_rate_rises_and_falls_linearly():
   schedule = WarmupLinearDecay(1.0, 10, 2)
   for step, rate in ((0, 0.0), (1, 0.5), (2, 0.8), (5, 0.5), (10, 0), (12, 0)):
     assert float(schedule(tf.constant(step))) == pytest.approx(rate), step
-  without_warmup = WarmupLinearDecay(0.5, 4)
-  assert float(without_warmup(tf.constant(0, tf.int64))) == 0.5
+  assert float(WarmupLinearDecay(0.5, 4)(tf.constant(0, tf.int64))) == 0.5
 
 
 def test_only_kernels_have_weight_decay():

@@ -49,8 +49,7 @@ def test_variables_slots_outputs_and_losses_are_float32(step):
 
 
 def test_sensitive_operations_run_in_float32(step):
-  batch = next(iter(toy.batches(1)))
-  graph = toy.step_graph(step, batch)
+  graph = toy.step_graph(step, next(iter(toy.batches(1))))
   result = {}
   for operation in toy.operations(graph):
     tensors = (*operation.inputs, *operation.outputs)
