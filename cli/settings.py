@@ -202,7 +202,7 @@ def from_flags(
     for i, part in enumerate(parts):
       if isinstance(part, str) and not known.text:
         home = os.path.expanduser("~")
-        parts[i] = home.join(re.split("(?<![^,])~(?=/)", part))
+        parts[i] = home.join(re.split("(?<![^, ])~(?=/)", part))
     if known.swept and is_list:
       several[name] = tuple(parts)
     is_tuple = known.kind is tuple and value is not None

@@ -91,10 +91,9 @@ def test_a_swept_flag_keeps_all_its_values():
 
 def test_a_tilde_is_expanded_in_paths_but_not_in_texts(monkeypatch):
   monkeypatch.setenv("HOME", "/users/ann")
-  values = _parse("--folder=~/x", "--files=a,~/b", "--texts=~/c")
-  assert values.folder == "/users/ann/x"
-  assert values.files == ("a", "/users/ann/b")
-  assert values.texts == ("~/c",)
+  values = _parse("--folder=~/x, ~/y", "--files=a,~/b", "--texts=~/c")
+  assert values.folder == "/users/ann/x, /users/ann/y"
+  assert [*values.files, *values.texts] == ["a", "/users/ann/b", "~/c"]
 
 
 @pytest.mark.parametrize(
