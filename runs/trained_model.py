@@ -9,7 +9,6 @@ from typing import NamedTuple
 from absl import logging
 
 from data import tokenization
-from data.tokenization import doubt_case, open_tokenizer
 from data.vocab import Tokenizer
 from modeling.config import BertConfig, extensions, without_shape
 from storage import UserError, setting
@@ -49,11 +48,11 @@ def find_model(path: str) -> ModelFiles:
   config = BertConfig.from_json(config_file)
   check_sizes(config_file, config, prefix)
   vocab_file = existing_file(prefix, "vocab_file", entry, config_file)
-  tokenizer = open_tokenizer(vocab_file)
+  tokenizer = tokenization.open_tokenizer(vocab_file)
   check_fingerprint(entry, tokenizer, prefix)
   lower_case = entry["flags"].get("do_lower_case")
   if lower_case is None:
-    lower_case = doubt_case(tokenizer.vocab, True) is None
+    lower_case = tokenization.doubt_case(tokenizer.vocab, True) is None
   config = replace(config, **extensions(entry["flags"]))
   return ModelFiles(prefix, config_file, vocab_file, lower_case, config)
 
@@ -141,7 +140,7 @@ def find_vocabulary(start: str, entry: Mapping, vocab_size: int) -> str | None:
   folders = filter(None, (start, *named))
   for folder, name in product(folders, tokenization.names()):
     if file := checkpoint_files.sibling_file(folder, name):
-      tokenizer = open_tokenizer(file)
+      tokenizer = tokenization.open_tokenizer(file)
       is_small = len(tokenizer.vocab) <= vocab_size
       if is_small and (not mark or tokenizer.fits(mark)):
         return file

@@ -7,7 +7,7 @@ from functools import partial
 
 from absl import logging
 
-from cli.settings import common, flag
+from cli.settings import flag, required
 from data import labels, tables
 from runs import checks
 from runs.settings import Packing, data_path
@@ -48,10 +48,8 @@ class OwnFiles(Tables):
 class Settings(OwnFiles, LongText, EvaluatedFineTuning, Packing):
   """Flags of run_classifier.py."""
 
-  task_name: str = common(
-    None,
-    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task.",
-    required=True,
+  task_name: str = required(
+    "A task of GLUE, GLUE for all in --data_dir, XNLI, or tsv: your own task."
   )
   data_dir: str | None = data_path("Folder with the data.")
   xnli_language: str = flag("zh", "Language of XNLI.")

@@ -90,8 +90,7 @@ def test_a_sweep_copies_its_best_trial_to_output_dir(tmp_path, commands, log):
   assert words == ["run_it.py", "--task_name=x", folder, *TRIAL.split()]
   header, *rows = (tmp_path / "sweep.tsv").read_text().splitlines()
   assert header.split("\t") == training_program._COLUMNS
-  last = "rate_3e-05_seed_2\t3e-05\t32\t3.0\t2\t7\tf1\t0.78\t"
-  assert rows[3:] == [last]
+  assert rows[3:] == ["rate_3e-05_seed_2\t3e-05\t32\t3.0\t2\t7\tf1\t0.78\t"]
   winner = (tmp_path / "best" / "model.ckpt-7.index").read_text()
   assert winner.endswith("rate_3e-05_seed_1")
   for name in ("thresholds.tsv", "null_score_diff_threshold.txt"):

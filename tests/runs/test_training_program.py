@@ -141,9 +141,8 @@ def _changes(args, other):
 
 def test_a_dry_run_is_short_and_its_log_mentions_no_saved_files(tmp_path):
   flags = dict.fromkeys(("do_train", "do_predict", "do_export"), True)
-  flags |= {"export_dir": "new", "init_checkpoint": "bert"}
-  flags |= {"profile_steps": (1, 2), "num_seeds": 2, "task_name": "tsv"}
-  flags |= {"learning_rate": (1e-5, 2e-5)}
+  flags |= {"export_dir": "new", "init_checkpoint": "bert", "num_seeds": 2}
+  flags |= {"profile_steps": (1, 2), "learning_rate": (1e-5, 2e-5)}
   flags |= {"eval_steps": 5, "ensemble": 2, "early_stopping_patience": 1}
   args = _dry("run_classifier", output_dir=str(tmp_path), **flags)
   labels.save(["b", "a"], str(tmp_path))
