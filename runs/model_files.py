@@ -164,13 +164,16 @@ def _checked(flag: Flag, value):
   if flag.choices and value not in flag.choices:
     names = ", ".join(flag.choices)
     raise UserError(f"{flag.name}={value!r} is not one of {names}")
+  least = flag.minimum
+  if least is not None and isinstance(value, int | float) and value < least:
+    raise UserError(f"{flag.name}={value!r} is less than {least:g}")
   return value
 
 
 def shared_by(settings: Training) -> dict[str, Any]:
   """Values that are equal on all workers: flags except paths; the folder."""
-  known = settings.flags.values()
-  names = [f.name for f in known if f.kind is not str or f.choices]
+  paths = "_file", "_dir", "_checkpoint", "teacher"
+  names = [name for name in settings.flags if not name.endswith(paths)]
   lock = os.path.join(settings.output_dir, checkpoint_files.LOCK_FILE)
   values = {f"--{name}": settings[name] for name in names}
   return values | {"the folder --output_dir": files.exists(lock)}

@@ -309,12 +309,17 @@ def write_page(
   folder = settings.output_dir
   if settings.dry_run or not processes.is_chief():
     return
-  started = checkpoint_files.run_of(folder).get("started", "")[:16]
+  run = checkpoint_files.run_of(folder)
+  started = run.get("started", "")[:16]
   facts = {"folder": os.path.basename(os.path.abspath(folder))}
   facts |= {"program": settings.program, "started": started.replace("T", " ")}
   facts |= {"step": f"{step:,}"}
   facts |= {name: f"{count:,}" for name, count in (counts or {}).items()}
   flags = {name: settings[name] for name in sorted(settings.given)}
+  # After a sweep, `settings` has the first trial's values.
+  swept = {"seed"} | {f.name for f in settings.flags.values() if f.swept}
+  for name in swept & settings.given:
+    flags[name] = run["flags"].get(name, flags[name])
   curves = report.read_metrics(folder)
   scores: dict[str, float] = {}
   for row in curves:  # the last evaluation counts

@@ -75,6 +75,7 @@ def test_changes_override_the_flags_in_run_json(entry, changes, expected):
     ({"add_bilstm": 0}, "add_bilstm=0 is not of type bool"),
     ({"freeze_layers": False}, "freeze_layers=False is not of type str"),
     ({"ensemble": "3"}, "ensemble='3' is not of type int"),
+    ({"ensemble": 0}, "ensemble=0 is less than 1"),
   ],
 )
 def test_a_changed_setting_must_be_a_value_of_its_flag(entry, changes, message):

@@ -285,7 +285,8 @@ def test_a_training_loads_its_checkpoint_before_the_loop_begins(
     ("check_workers", {"the checkpoint": [zlib.crc32(bytes(8))]}),
     ("_report", data),
   ]
-  assert values["--optimizer"] == "adamw" and "--output_dir" not in values
+  assert (values["--optimizer"], values["--freeze_layers"]) == ("adamw", "")
+  assert "--output_dir" not in values
   assert (values["--seed"], values["the folder --output_dir"]) == (7, False)
 
 
@@ -373,16 +374,18 @@ def test_run_html_has_the_last_start_and_the_last_evaluation_of_a_run(
   tmp_path, monkeypatch, log
 ):
   for year in (2025, 2026):
-    entry = {"flags": {}, "started": f"{year}-01-02T03:04:05+0000"}
+    flags = {"learning_rate": year}
+    entry = {"flags": flags, "started": f"{year}-01-02T03:04:05+0000"}
     checkpoint_files.append_run(str(tmp_path), entry)
   lines = {"eval_f1": 0.5}, {"eval_f1": 1}, {"loss": 2}
   for step, values in enumerate(lines):
     report.add_metrics(str(tmp_path), step, values)
   pages = stages.Events()
   pages.replace(monkeypatch, session.run_page, "write", "a/run.html", 1)
-  session.write_page(_flags(tmp_path), 7, {"dev": 3})
+  sweep = _flags(tmp_path).replace(given=frozenset(flags))
+  session.write_page(sweep, 7, {"dev": 3})
   expected = {"folder": tmp_path.name, "program": "run_classifier"}
   expected |= {"started": "2026-01-02 03:04", "step": "7", "dev": "3"}
-  [(_, facts, _, _, scores, _)] = pages
-  assert (facts, scores) == (expected, {"eval_f1": 1})
+  [(_, facts, shown, _, scores, _)] = pages
+  assert (facts, shown, scores) == (expected, flags, {"eval_f1": 1})
   assert "wrote a/run.html: open it in a browser" in log.text
