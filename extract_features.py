@@ -24,7 +24,7 @@ from tasks.features.lines import Settings
 
 
 def check_flags(settings: Settings) -> None:
-  checks.check_export(settings, settings.dtype)
+  checks.check_export(settings)
   checks.check_devices(settings)
   has_files = {bool(settings.input_file), bool(settings.output_file)}
   if len(has_files) > 1 or not (True in has_files or settings.do_export):

@@ -8,7 +8,7 @@ from absl import logging
 from data import labels, tokenization
 from modeling.config import BertConfig
 from runs import model_files, trained_model
-from runs.settings import Devices, Export, Packing, Training
+from runs.settings import Devices, Packing, ServedEncoder, Training
 from runs.task_settings import FineTuning, LongText
 from serving.answers import TASK_FILE
 from serving.formats import FORMATS
@@ -31,7 +31,7 @@ def check_training(settings: Training) -> None:
         f"--ensemble={size} takes the best of a sweep, but this command trains "
         f"{number}: give more values of --learning_rate, or --num_seeds"
       )
-  check_export(settings, settings.dtype)
+  check_export(settings)
   check_devices(settings)
   steps = settings.profile_steps
   if steps and (len(steps) != 2 or steps[0] >= steps[1]):
@@ -53,7 +53,7 @@ def check_devices(settings: Devices) -> None:
     raise UserError("--num_cpu_devices needs --distribution_strategy=mirrored")
 
 
-def check_export(settings: Export, dtype: str) -> None:
+def check_export(settings: ServedEncoder | Training) -> None:
   """Checks the flags of an export; raises ValueError or OSError."""
   names = settings.export_format
   if not names or not {*names} <= {*FORMATS}:
@@ -66,13 +66,14 @@ def check_export(settings: Export, dtype: str) -> None:
   if not settings.export_dir:
     raise UserError("--do_export needs --export_dir")
   in_float32 = [n for n in names if not FORMATS[n].has_all_dtypes]
-  if in_float32 and dtype != "float32":
+  if in_float32 and settings.dtype != "float32":
     raise UserError(
-      f"--export_format={in_float32[0]} does not go with --dtype={dtype}: "
-      "train first, then export in a separate run without --dtype"
+      f"--export_format={in_float32[0]} does not go with --dtype="
+      f"{settings.dtype}: train first, then export in a run without --dtype"
     )
   files.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
+  checkpoint_files.check_name(files.absolute(settings.export_dir))
   parent = os.path.dirname(files.absolute(settings.export_dir))
   if files.exists(os.path.join(parent, TASK_FILE)):
     raise UserError(
@@ -109,7 +110,7 @@ def packing_conflict(settings: Packing, config: BertConfig) -> str | None:
     "--gradient_accumulation_steps": settings.gradient_accumulation_steps > 1,
     "--group_by_length": settings.group_by_length,
     **{f"--{name}": values[name] for name in settings.not_packed},
-    "--teacher": values.get("teacher"),
+    "--teacher": values.get("teacher") and values["distill_weight"],
     "--long_text=windows": values.get("long_text") == "windows",
     "a TPU": settings.on_tpu,
     f"attention {config.attention!r}": config.attention != "bidirectional",

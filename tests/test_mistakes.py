@@ -79,6 +79,7 @@ run_classifier | do_eval init_checkpoint=ships/a.ckpt | 'yes' is not a label of 
 run_classifier | do_train class_weights=maybe=2 | --class_weights: 'maybe' is not a label
 run_classifier | do_train num_cpu_devices=2 | --num_cpu_devices needs --distribution_strategy=mirrored
 run_classifier | do_export export_dir=new export_format= | --export_format=: give one or more of
+run_classifier | do_export output_dir=tuned export_dir=new[1] | reads no checkpoint from
 run_classifier | do_export output_dir=tuned export_dir=numberless/2 | where a server looks for no version: name a folder that is in no export
 run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of an earlier training or sweep: name another
 run_classifier | do_train output_dir=swept | swept/best is of an earlier training or sweep: name another

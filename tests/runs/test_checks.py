@@ -337,10 +337,7 @@ FLAGS = {"task_name": "tsv", "max_seq_length": 10}
 FLAGS |= {"max_text_length": 10, "window_stride": 8}
 TRAIN = {"do_train": True}
 FINE_TUNING, LONG_TEXTS = checks.check_training, checks.check_windows
-
-
-def EXPORTS(args):
-  checks.check_export(args, args.dtype)
+EXPORTS = checks.check_export
 
 
 def _settings(**changes):
@@ -386,6 +383,7 @@ def test_only_contradictory_flags_are_refused(check, flags, message):
     ({}, {}, None),
     ({"group_by_length": True}, {}, "--group_by_length"),
     ({"teacher": "old"}, {}, "--teacher"),
+    ({"teacher": "old", "distill_weight": 0.0}, {}, None),  # no teacher
     ({"long_text": "windows"}, {}, "--long_text=windows"),
     ({"gradient_accumulation_steps": 2}, {}, "--gradient_accumulation_steps"),
     ({"distribution_strategy": "tpu"}, {}, "a TPU"),
