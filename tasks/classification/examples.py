@@ -3,7 +3,8 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from data import labels, tables
@@ -55,8 +56,7 @@ class ClassificationTask:
   splits: Mapping[str, Split]  # "train", "dev", "dev_mismatched", ...
   labels: tuple[str, ...] = ()  # in the order of logits; () for a regression
   metrics: tuple[str, ...] = ("accuracy",)  # names for tasks.metrics.score
-  # Pairs: another spelling in the files, and the label that it means.
-  label_aliases: tuple[tuple[str, str], ...] = ()
+  label_aliases: dict[str, str] = field(default_factory=dict)  # in files
   is_regression: bool = False  # labels are scores
   skip_broken: bool = False  # the official training file has incomplete rows
   multi_label: bool = False  # a text has any number of the labels
@@ -67,6 +67,12 @@ class ClassificationTask:
   @property
   def has_pairs(self) -> bool:
     return any(split.text_b is not None for split in self.splits.values())
+
+  @cached_property
+  def spellings(self) -> dict[str, str]:
+    """Maps labels, and other spellings in the files, to labels."""
+    own = {labels.plain(x): x for x in self.labels} if self.dialect else {}
+    return own | {x: x for x in self.labels} | self.label_aliases
 
 
 def find_file(task: ClassificationTask, data_dir: str, split: str) -> str:
@@ -143,25 +149,21 @@ def _label(task, column, row, path):
         "numbers as in 4.5"
       )
     return label
-  label = dict(task.label_aliases).get(label, label)
-  result = labels.split(label, where) if task.multi_label else (label,)
-  if task.dialect:
-    known = {labels.plain(label): label for label in task.labels}
-    result = tuple(
-      name if name in task.labels else known.get(labels.plain(name), name)
-      for name in result
-    )
-  for name in result:
-    _check_label(task, name, where)
-  return result if task.multi_label else result[0]
+  if not task.multi_label:
+    return _find_label(task, label, where)
+  names = labels.split(label, where)
+  return tuple(_find_label(task, name, where) for name in names)
 
 
-def _check_label(task, name, where):
-  if name not in task.labels:
+def _find_label(task, name, where):
+  plain = labels.plain(name) if task.dialect else name
+  label = task.spellings.get(name, task.spellings.get(plain))
+  if label is None:
     raise UserError(
       f"{where}: {name!r} is not a label of --task_name={task.name}; its "
       f"labels are {labels.known_labels(task.labels)}"
     )
+  return label
 
 
 def is_number(text: str) -> bool:
@@ -189,7 +191,7 @@ def class_weights(
         f"; give {BALANCED}, or parts such as rare=5,frequent=0.5"
       )
     if task.labels:
-      _check_label(task, label, "--class_weights")
+      label = _find_label(task, label, "--class_weights")
     weights[label] = float(weight)
   return weights
 

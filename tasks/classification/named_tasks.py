@@ -86,9 +86,7 @@ def _mnli() -> ClassificationTask:
   splits = {
     "train": train,
     "dev": dev,
-    "dev_mismatched": replace(
-      dev, file="dev_mismatched.tsv", prefix="dev_mismatched"
-    ),
+    "dev_mismatched": replace(train, file="dev_mismatched.tsv"),
     "test": test,
     "test_mismatched": replace(
       test, file="test_mismatched.tsv", submission="MNLI-mm.tsv"
@@ -107,7 +105,7 @@ def xnli(language: str = "zh") -> ClassificationTask:
   splits = {"train": Split(train, "premise", "hypo", "label"), "dev": dev}
   # The original does not read this file, which has real labels.
   splits["test"] = replace(dev, file="xnli.test.tsv")
-  aliases = (("contradictory", "contradiction"),)
+  aliases = {"contradictory": "contradiction"}
   return ClassificationTask("XNLI", splits, _NLI_LABELS, label_aliases=aliases)
 
 

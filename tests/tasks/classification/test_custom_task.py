@@ -2,9 +2,11 @@
 
 import gzip
 from functools import partial
+from unittest import mock
 
 import pytest
 
+from data import labels
 from tasks.classification import examples, named_tasks
 from tasks.classification.examples import TextExample
 from tests import programs
@@ -95,6 +97,14 @@ def test_a_dev_label_gets_the_spelling_of_the_training_file(
   rows = (f"a\t{label}" for label in train.split())
   write_files(tmp_path, train_tsv=_rows(*rows), dev_tsv=_rows(f"a\t {dev} "))
   assert _read(tmp_path, "dev") == [("a", None, expected)]
+
+
+def test_labels_are_prepared_once_for_all_rows(tmp_path, monkeypatch):
+  write_files(tmp_path, train_tsv=_rows(*(f"a\t{i}" for i in range(90))))
+  plain = mock.Mock(wraps=labels.plain)
+  monkeypatch.setattr(labels, "plain", plain)
+  assert len(_read(tmp_path, "train")) == 90
+  assert plain.call_count <= 180
 
 
 @pytest.mark.parametrize("cell", ["x", " ", "nan", "inf", "4,5"])
