@@ -12,17 +12,21 @@ class Answers(answers.Answers):
 
   task = "multiple_choice"
 
-  def __init__(self, config: TextConfig):
+  def __init__(self, config: TextConfig, is_ensemble: bool = False):
     self.config = config
-    self.settings = {}
+    self.settings = {"is_ensemble": True} if is_ensemble else {}
     self.inputs = {"sent1": 0, "sent2": 0, "choices": 1}
     self._encoder = ChoiceRecordBuilder(config.tokenizer, config.max_seq_length)
 
   def encode(self, texts: Texts) -> Encoded:
-    """Makes rows, [C, T], for at most 32 choices at a time, to bound memory."""
+    """Makes rows, [C, T], for at most 32 choices at a time, to bound memory.
+
+    An ensemble normalizes its logits over a row, so it gets a single row.
+    """
     choices = self._encoder.choices(*(texts[name] for name in self.inputs))
     rows = [answers.row(row.ids, row.segments) for row in choices]
-    parts = (rows[i : i + 32] for i in range(0, len(rows), 32))
+    size = len(rows) if self.settings else 32
+    parts = (rows[i : i + size] for i in range(0, len(rows), size))
     return Encoded([*map(answers.stack, parts)], texts["choices"])
 
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:

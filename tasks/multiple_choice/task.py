@@ -130,7 +130,8 @@ class Swag(Task[Settings]):
   def served_model(settings: Settings) -> ServedModel:
     texts = TextConfig(settings.tokenizer, settings.max_seq_length)
     model = Swag(settings, {}).make_model(model_files.config(settings))
-    return ServedModel(model, Answers(texts), MultipleChoice)
+    answers = Answers(texts, is_ensemble=settings.ensemble > 1)
+    return ServedModel(model, answers, MultipleChoice)
 
 
 served_model = Swag.served_model

@@ -85,9 +85,16 @@ def test_records_of_each_split_can_be_packed(args, log):
     _convert(args, "dev")
 
 
-def test_an_ensemble_averages_the_probabilities(args):
-  model = Swag(args.replace(ensemble=2), {}).make_model(CONFIG)
-  check_ensemble(model, [2, 3, 4], softmax)
+def test_an_ensemble_averages_the_probabilities_of_all_choices(
+  args, monkeypatch
+):
+  monkeypatch.setattr(task.model_files, "config", lambda _: CONFIG)
+  texts = {"sent1": "a", "sent2": "b", "choices": ["c"] * 40}
+  for size, rows in ((1, [32, 8]), (2, [40])):
+    served = Swag.served_model(args.replace(ensemble=size))
+    encoded = served.answers.encode(texts)
+    assert [len(row["input_ids"]) for row in encoded.rows] == rows
+  check_ensemble(served.model, [2, 3, 4], softmax)
 
 
 ENDINGS = ("the boat sinks", "a bell\trings\nloudly", "it rains")
