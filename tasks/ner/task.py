@@ -75,12 +75,11 @@ class Ner(Task[Settings]):
     path = self.records_file(split)
     tfrecord.save(path, build.schema, rows())
     progress.say()
-    lengths, remedy = build.lengths, "they are cut into parts"
-    log_lengths(file, lengths, length, remedy)
+    log_lengths(file, build.lengths, length, "they are cut into parts")
     multiple = length_multiple(settings, length, split)
     values = windows, path, build.schema, multiple, sentences
     fields = (*TOKENS, "label_ids")
-    return RecordDataset(*values, lengths=lengths, token_fields=fields)
+    return RecordDataset(*values, lengths=build.lengths, token_fields=fields)
 
   def evaluate(self, model: keras.Model, records: RecordDataset) -> Evaluation:
     """Scores entities and words; with --do_eval, also writes predictions."""
@@ -154,7 +153,11 @@ def word_logits(
   model: keras.Model, dataset: RecordDataset, batch_size: int
 ) -> np.ndarray:
   """Computes the logits of the words of a file: [words, tags]."""
-  logits = loop.outputs(model, dataset, batch_size)["logits"]  # [N, T, L]
-  rows = [n for n, w in enumerate(dataset.rows) for _ in w.positions]
-  positions = [position for w in dataset.rows for position in w.positions]
-  return logits[rows, positions]
+  windows, logits = dataset.rows, {}
+  progress = Progress("read", len(windows), "examples")
+  for batch in progress.follow(dataset.eval_batches(batch_size)):
+    outputs = loop.predict(model, [batch])
+    for row, values in zip(outputs["position"], outputs["logits"], strict=True):
+      if row < len(windows):  # otherwise it is padding
+        logits[row] = values[windows[row].positions]
+  return np.concatenate([logits[row] for row in range(len(windows))])
