@@ -28,10 +28,8 @@ def score(name: str, predictions: np.ndarray, labels: np.ndarray) -> float:
 
   averages = {"f1": "binary", "micro_f1": "micro", "macro_f1": "macro"}
   if average := averages.get(name):
-    f1 = metrics.f1_score(
-      labels, predictions, average=average, zero_division=0.0
-    )
-    return float(f1)
+    options = {"average": average, "zero_division": 0.0}
+    return float(metrics.f1_score(labels, predictions, **options))
   if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
     return 0.0
   if name == "matthews_correlation":

@@ -142,7 +142,7 @@ def test_functions_that_tasks_call_take_values_instead_of_settings(path):
   if path.parent.name in ("cli", "runs") or _sees_settings(path):
     return
   # Outside tasks/, some classes have their own settings, such as the server.
-  names = {"args", "settings"} if "tasks" in path.parts else {"args"}
+  names = {"args", "settings"} if "tasks/" in _id(path) else {"args"}
   for node in ast.walk(_tree(path)):
     if isinstance(node, ast.arguments):
       assert names.isdisjoint(argument.arg for argument in node.args)

@@ -52,11 +52,11 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
   if settings.dry_run and not settings.do_train:
     text = f"--dry_run of --task_name={NAME} needs --do_train; or name one task"
     raise UserError(text)
-  folder = settings.data_dir or ""
+  folder = settings.needed("data_dir")
   present = [n for n in _TASKS if files.is_folder(os.path.join(folder, n))]
   if not present or (settings.from_mnli and "MNLI" not in present):
     raise FileNotFoundError(
-      f"--data_dir={settings.data_dir} has no folder "
+      f"--data_dir={folder} has no folder "
       f"{'MNLI, for --from_mnli' if present else ', '.join(_TASKS)}"
     )
   if absent := sorted(set(_TASKS) - set(present)):
@@ -76,8 +76,7 @@ def parts(settings: Settings, level: int = logging.DEBUG) -> dict[str, dict]:
     part: dict[str, Any] = {"from_mnli": False}
     part |= {x: os.path.join(settings[x], name) for x in flags if settings[x]}
     test_file = named_tasks.find(name).splits["test"].file
-    data_dir = os.path.join(settings.needed("data_dir"), name)
-    if not files.exists(os.path.join(data_dir, test_file)):
+    if not files.exists(os.path.join(part["data_dir"], test_file)):
       part["do_predict"] = False
     changes = {f: v for f, v in part.items() if v != settings[f]}
     result[name] = {"task_name": name} | changes

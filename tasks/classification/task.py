@@ -188,17 +188,16 @@ class Classification(Task[Settings]):
     batch_size, rows = settings.eval_batch_size, records.rows
     logits = loop.outputs(model, records, batch_size)["logits"]
     label_ids = metrics.label_ids(named, rows)
-    if fits:
-      probs = metrics.probabilities(named, logits)
-      best = map(metrics.best_threshold, probs.T, label_ids.T)
+    is_multi = named.multi_label
+    outputs = metrics.probabilities(named, logits) if is_multi else logits
+    if fits:  # only with several labels
+      best = map(metrics.best_threshold, outputs.T, label_ids.T)
       named = replace(named, thresholds=tuple(best))
     else:
       named = with_thresholds(settings, named)
     batch = {"label_ids": label_ids}
     terms = objective(named).losses({"logits": logits}, batch)
     example_loss = np.asarray(terms["example_loss"])
-    is_multi = named.multi_label
-    outputs = metrics.probabilities(named, logits) if is_multi else logits
     if not named.is_regression:
       predicted = metrics.predictions(named, outputs)
       table = classification_report(named.labels, predicted, label_ids)

@@ -52,10 +52,10 @@ class Answers(answers.Answers):
     self.config = config
     self.settings = {}
     self.inputs = {"tokens": 0}
-    self._builder = TagRecordBuilder(
-      config.tokenizer, config.max_seq_length, config.labels or ()
-    )
-    self._scheme = recognize(config.labels or ())
+    self._labels = config.labels or ()
+    limits = config.tokenizer, config.max_seq_length
+    self._builder = TagRecordBuilder(*limits, tags=())
+    self._scheme = recognize(self._labels)
 
   def encode(self, texts: Texts) -> Encoded:
     text, spans = split_words(texts["tokens"])
@@ -71,8 +71,7 @@ class Answers(answers.Answers):
   def decode(self, encoded: Encoded, outputs: list[dict]) -> dict:
     """Returns entities, and words with tags, positions and probabilities."""
     text, spans, windows = encoded.context
-    labels = self.config.labels or ()
-    logits = [np.zeros([0, len(labels)], np.float32)]  # for an empty text
+    logits = [np.zeros([0, len(self._labels)], np.float32)]  # for an empty text
     for output, window in zip(outputs, windows, strict=True):
       logits.append(output["logits"][window.positions])
     return self.decode_words(text, spans, np.concatenate(logits))
@@ -81,9 +80,8 @@ class Answers(answers.Answers):
     self, text: str, spans: Sequence[tuple[int, int]], logits: np.ndarray
   ) -> dict:
     """Makes an answer for the words at `spans`, whose logits are [W, L]."""
-    labels = self.config.labels or ()
     probs = softmax(logits)
-    tags = [labels[i] for i in logits.argmax(-1)]
+    tags = [self._labels[i] for i in logits.argmax(-1)]
     entities = []
     # Tags of single words, such as parts of speech, are not entities.
     phrases = self._scheme.entities(tags) if self._scheme.name else ()
@@ -96,7 +94,7 @@ class Answers(answers.Answers):
     return {
       "end": [end for _, end in spans],
       "entities": entities,
-      "labels": [*labels],
+      "labels": [*self._labels],
       "num_words": len(spans),
       "outside": self._scheme.outside if self._scheme.name else None,
       "probabilities": to_list(probs),

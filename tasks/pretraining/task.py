@@ -194,7 +194,6 @@ def served_model(settings: Settings) -> ServedModel:
   pretraining_settings.check_export(settings)
   kinds = checkpoint_files.kinds_at(checks.checkpoint(settings))
   config = TextConfig(settings.tokenizer, settings.max_seq_length)
-  model = models.pretrainer(
-    model_files.config(settings), "pretraining" in kinds
-  )
+  network = model_files.config(settings)
+  model = models.pretrainer(network, "pretraining" in kinds)
   return ServedModel(model, Answers(config, settings.export_top_k), FillMask)

@@ -125,19 +125,18 @@ class Squad(Task[Settings]):
         "--learning_rate or --seed, or check --init_checkpoint",
         len(predictions.answers),
       )
-    result = Evaluation({})
-    if metrics.can_score(questions, rules[0]):
-      scores = metrics.score(questions, predictions, *rules)
-      result = Evaluation(scores, self._judged(questions, predictions, *rules))
-    else:
+    folder, name = settings.output_dir, "squad_scores.json"
+    if not metrics.can_score(questions, rules[0]):
       text = "no scores: not every question has answers; %s"
       logging.info(text, metrics.REMEDY)
-    if processes.is_chief() and result:
-      path = os.path.join(settings.output_dir, "squad_scores.json")
-      files.write_text(path, f"{json.dumps(result, indent=2)}\n")
-    elif processes.is_chief():  # an earlier run may have had scores
-      files.remove_old(settings.output_dir, "squad_scores.json")
-    return result
+      if processes.is_chief():  # an earlier run may have had scores
+        files.remove_old(folder, name)
+      return Evaluation({})
+    scores = metrics.score(questions, predictions, *rules)
+    if processes.is_chief():
+      text = f"{json.dumps(scores, indent=2)}\n"
+      files.write_text(os.path.join(folder, name), text)
+    return Evaluation(scores, self._judged(questions, predictions, *rules))
 
   def _judged(self, questions, predictions, version_2, unit):
     # Predictions have only the last question of a repeated id.

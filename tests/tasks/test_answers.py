@@ -206,9 +206,8 @@ def _decode(model, texts, **outputs):
 
 
 def test_logits_of_a_classifier_become_a_label_or_a_score():
-  model = classification.Answers(
-    tasks.text_config(("no", "yes"), 9), pairs=False
-  )
+  config = tasks.text_config(("no", "yes"), 9)
+  model = classification.Answers(config, pairs=False)
   answer = {"label": "yes", "labels": ["no", "yes"]}
   answer["probabilities"] = [0.25, 0.75]
   assert _decode(model, {"text": "a"}, logits=[0.0, np.log(3)]) == answer

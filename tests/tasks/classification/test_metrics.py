@@ -10,6 +10,7 @@ from tasks import metrics
 from tasks.classification import metrics as evaluation
 from tasks.classification import named_tasks
 from tasks.classification.examples import TextExample
+from tests import programs
 
 MNLI = named_tasks.find("mnli")
 GOLD = ("neutral", "entailment", "neutral", "contradiction")
@@ -96,18 +97,12 @@ def test_predictions_are_written_with_names_and_copied_columns(tmp_path):
 
 
 def test_predicted_labels_with_bars_are_written_as_json(tmp_path):
-  task = replace(
-    MNLI, labels=("a", "b|c"), multi_label=True, thresholds=(0.5, 0.5)
-  )
-  logits = np.array([[1, 1], [-1, 1]])
-  evaluation.write_predictions(
-    str(tmp_path), task, "test", logits, EXAMPLES[:2]
-  )
-  table = (tmp_path / "test_predictions.tsv").read_text()
-  assert [line.split("\t")[1] for line in table.splitlines()[1:]] == [
-    '["a", "b|c"]',
-    '["b|c"]',
-  ]
+  several = {"labels": ("a", "b|c"), "multi_label": True}
+  task = replace(MNLI, **several, thresholds=(0.5, 0.5))
+  given = "test", np.array([[1, 1], [-1, 1]]), EXAMPLES[:2]
+  evaluation.write_predictions(str(tmp_path), task, *given)
+  _, *rows = programs.table(tmp_path / "test_predictions.tsv")
+  assert [row[1] for row in rows] == ['["a", "b|c"]', '["b|c"]']
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,8 @@ def predicted(folder, pairs, logits, lengths, choice, lower, trim):
   outputs = {k: v.numpy() for k, v in logits(inputs).items()}
   ends = [len(window.ids) if trim else None for window in windows]
   spans = zip(outputs["start_logits"], outputs["end_logits"], ends, strict=True)
-  return answers.decode(
-    examples,
-    windows,
-    [(s[:n], e[:n]) for s, e, n in spans],
-    tokenizer(lower),
-    choice,
-  )
+  values = [(s[:n], e[:n]) for s, e, n in spans]
+  return answers.decode(examples, windows, values, tokenizer(lower), choice)
 
 
 def check_entry(outputs, entry, context):

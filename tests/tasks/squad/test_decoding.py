@@ -39,9 +39,8 @@ def scores(length=16, **at):
 def answer(logits, text=STEVE, **chosen):
   """Returns answer, n-best list and null odds of one question."""
   examples = [question(text)]
-  decoded = answers.decode(
-    examples, cut_windows(examples), logits, TOKENIZER, DecodingConfig(**chosen)
-  )
+  rules = TOKENIZER, DecodingConfig(**chosen)
+  decoded = answers.decode(examples, cut_windows(examples), logits, *rules)
   return decoded.answers["q"], decoded.nbest["q"], decoded.null_odds.get("q")
 
 
@@ -60,13 +59,8 @@ def test_spans_of_equal_score_keep_their_order():
   examples = [question(" ".join(words))]
   [window] = cut_windows(examples, (128, 4, 4))
   starts = np.arange(128) % 3.0
-  decoded = answers.decode(
-    examples,
-    [window],
-    [(starts, np.zeros(128))],
-    TOKENIZER,
-    DecodingConfig(20, max_answer_length=4),
-  )
+  logits, config = [(starts, np.zeros(128))], DecodingConfig(20, 4)
+  decoded = answers.decode(examples, [window], logits, TOKENIZER, config)
   # The best starts are 2, 5, 8, ..., the best ends 0 to 19. Words begin at 4.
   assert texts(decoded.nbest["q"]) == [
     " ".join(words[start - 4 : end - 3])

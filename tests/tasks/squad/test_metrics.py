@@ -12,10 +12,7 @@ from tests import shared
 
 
 def questions(**answers):
-  rows = answers.items()
-  return [
-    SquadExample(name, "?", [], answer_texts=texts) for name, texts in rows
-  ]
+  return [SquadExample(k, "?", [], None, v) for k, v in answers.items()]
 
 
 def test_squad_1_has_the_scores_exact_match_and_f1():
@@ -65,9 +62,8 @@ def test_the_best_threshold_is_below_all_odds_if_no_answer_is_best():
 
 
 def test_null_odds_above_one_do_not_remove_an_answer():
-  data = questions(a=["mill"])
   given = Predictions({"a": "mill"}, {}, {"a": 2.5}, {"a": "mill"})
-  assert metrics.score(data, given, True)["exact"] == 100.0
+  assert metrics.score(questions(a=["mill"]), given, True)["exact"] == 100.0
 
 
 @pytest.mark.slow
