@@ -10,7 +10,6 @@ the last line. This command writes docs/results.md:
   python -m experiments.results
 """
 
-import glob
 import itertools
 import json
 import os
@@ -24,6 +23,7 @@ from absl import app, flags, logging
 
 from benchmarks.results import origin
 from experiments import plan
+from storage import files
 
 FLAGS = flags.FLAGS
 ROOT = Path(__file__).parents[1]
@@ -73,8 +73,8 @@ def placeholders() -> dict[str, str]:
   Commas separate the paths of texts. Every 14th text is held out. The texts
   include the contexts of SQuAD's training articles.
   """
-  paths = sorted(glob.glob(os.path.abspath(FLAGS.text)))
-  paths += sorted(glob.glob(os.path.abspath(f"{FLAGS.work_dir}/text/*.txt")))
+  paths = files.expand(os.path.abspath(FLAGS.text))
+  paths += sorted(map(str, Path(FLAGS.work_dir, "text").resolve().glob("*")))
   held_out = paths[13::14]
   flag_values = {
     name: os.path.abspath(FLAGS[f"{name}_dir"].value)
@@ -131,7 +131,7 @@ def write_files(work: Path) -> None:
     for name, config in plan.CONFIGS.items()
   }
   articles = []
-  for path in glob.glob(FLAGS.squad):
+  for path in files.expand(FLAGS.squad):
     articles += json.loads(Path(path).read_text("utf-8"))["data"]
   articles.sort(key=lambda article: article["title"])
   dev = articles[1::6]  # eight of 48
