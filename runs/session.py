@@ -234,9 +234,7 @@ class Run(Generic[T_co]):
       run_folder.wait_for_chief()
 
 
-def load(
-  settings: Training, model: keras.Model, checkpoints: Checkpoints
-) -> int:
+def load(settings: S, model: keras.Model, checkpoints: Checkpoints) -> int:
   """Restores a model to evaluate, predict or export; returns its step.
 
   Loads the first that exists: 1. the best checkpoint, if this run or the last
@@ -245,7 +243,7 @@ def load(
   best checkpoints of a sweep's best trials. Raises ValueError without a
   checkpoint that fits `model`.
   """
-  output_dir = settings.output_dir
+  output_dir = checkpoints.directory
   if members := models.members(model):
     folders = model_files.best_trials(output_dir, len(members))
     names = ", ".join(map(os.path.basename, folders))
@@ -286,12 +284,11 @@ def restore(
     model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)
-  result = build(settings)
-  keras.config.set_dtype_policy(before)
-  if isinstance(settings, Training):
-    load(settings, result.model, Checkpoints(folder))
-  else:
-    Checkpoints(folder).load(result.model, settings.init_checkpoint)
+  try:
+    result = build(settings)
+  finally:
+    keras.config.set_dtype_policy(before)
+  load(settings, result.model, Checkpoints(folder))
   return result
 
 

@@ -201,6 +201,8 @@ def test_a_model_is_restored_with_its_training_flags(tmp_path, entry, changes):
 
   result = session.restore(KIND, str(tmp_path), entry, build, changes)
   assert all(np.all(w == 3) for w in result.model.get_weights())
+  with pytest.raises(TypeError):
+    session.restore(KIND, str(tmp_path), entry, None, changes)
   assert keras.config.dtype_policy().name == "float32"
 
 
