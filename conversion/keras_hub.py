@@ -57,8 +57,7 @@ def read(folder: str) -> CanonicalModel:
   kind = described.get("class_name")
   if kind != "BertBackbone":
     raise UserError(f"{folder} describes a {kind}, not a BertBackbone")
-  settings = described["config"]
-  config = {name: settings[key] for key, name in _SIZES.items()}
+  config = {name: described["config"][key] for key, name in _SIZES.items()}
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})
   vocabulary = os.path.join(folder, _VOCABULARY)
   bert.vocabulary = vocabulary if files.exists(vocabulary) else None
@@ -93,7 +92,10 @@ def _read_arrays(path):
     if isinstance(item, h5py.Dataset) and _TOP.match(name):
       name = _TOP.sub("", name, count=1).replace("/_", "/")
       name = name.replace("layernorm", "layer_norm")
-      arrays[name.removeprefix("_")] = np.asarray(item, np.float32)
+      kind = item.attrs.get("dtype", item.dtype.name)  # HDF5 lacks bfloat16
+      if kind in ("int8", "uint8"):
+        raise UserError(f"{path}: {name} is {kind}: save it before quantize()")
+      arrays[name.removeprefix("_")] = item.astype(kind)[()].astype(np.float32)
 
   with files.open_for_reading(path) as file, h5py.File(file) as variables:
     variables.visititems(add)
@@ -115,10 +117,9 @@ def _convert_head(bert, folder):
   if task == "BertMaskedLM":
     # KerasHub's head has the exact GELU and an epsilon of 1e-5.
     _convert(bert, arrays, _MASKED_LM)
-    bias = arrays.pop("masked_lm_head/vars/0")
-    bert.values["cls/predictions/output_bias"] = bias
+    bert.values["cls/predictions/output_bias"] = arrays["masked_lm_head/vars/0"]
   elif task in ("BertTextClassifier", "BertClassifier"):
-    bert.values["output_weights"] = arrays.pop("dense/vars/0").T
-    bert.values["output_bias"] = arrays.pop("dense/vars/1")
+    bert.values["output_weights"] = arrays["dense/vars/0"].T
+    bert.values["output_bias"] = arrays["dense/vars/1"]
   else:
     bert.skip(task, "of a task that the original does not have")

@@ -173,8 +173,7 @@ class MultipleChoiceHead(ConfigLayer):
     self.choice = self.add_weight(shape, values, name="choice")
 
   def call(self, pooled, input_ids, training=None):
-    rate = ClassificationHead.DROPOUT
-    pooled = dropout(pooled, rate=rate, training=training)
+    pooled = dropout(pooled, rate=ClassificationHead.DROPOUT, training=training)
     scores = ops.sum(pooled * self.choice, axis=-1)  # [B * C]
     scores = ops.reshape(scores, ops.shape(input_ids)[:2])
     return ops.cast(scores, "float32")

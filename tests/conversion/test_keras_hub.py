@@ -72,13 +72,15 @@ LAYERS = {
 }
 
 
-def test_the_layer_names_of_keras_2_are_read(tmp_path):
+def test_the_layer_names_of_keras_2_and_bfloat16_are_read(tmp_path):
   path = str(tmp_path / "model.weights.h5")
   with h5py.File(path, "w") as file:
     for name in LAYERS:
-      file[f"_layer_checkpoint_dependencies/{name}/vars/0"] = [1.0]
+      name = f"_layer_checkpoint_dependencies/{name}/vars/0"
+      file[name] = np.array([1.5], "bfloat16")
+      file[name].attrs["dtype"] = "bfloat16"
   names = {f"{name}/vars/0" for name in LAYERS.values()}
-  assert keras_hub._read_arrays(path).keys() == names
+  assert keras_hub._read_arrays(path) == dict.fromkeys(names, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +100,14 @@ def test_a_preset_of_a_wrong_class_or_size_is_refused(preset, change, message):
     keras_hub.read(str(preset))
 
 
-def test_corrupt_weights_are_reported(preset):
-  (preset / "model.weights.h5").write_bytes(b"no HDF5")
+def test_corrupt_and_quantized_weights_are_reported(preset):
+  weights = preset / "model.weights.h5"
+  weights.write_bytes(b"no HDF5")
   with pytest.raises(ValueError, match=r"preset is not laid out .* OSError"):
+    keras_hub.read(str(preset))
+  with h5py.File(weights, "w") as file:
+    file["layers/a/vars/0"] = np.int8([1])
+  with pytest.raises(ValueError, match=r"a/vars/0 is int8: .* quantize\(\)"):
     keras_hub.read(str(preset))
 
 
