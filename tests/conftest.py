@@ -2,11 +2,14 @@
 
 import collections
 import gc
+import importlib.util
 import multiprocessing.forkserver
 import os
 import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if importlib.util.find_spec("triton"):
+  import triton  # noqa: F401, torch's compiler crashes if TensorFlow comes first
 
 import keras
 import pytest

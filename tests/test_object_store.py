@@ -69,7 +69,8 @@ def test_records_in_an_object_store_equal_records_on_disk(tmp_path):
   vocab_file = _put("data/vocab", VOCAB_FILE.read_bytes())
   _create_data(remote_text, vocab_file, f"{folder}/records")
   paths = files.glob_files(f"{folder}/records*")
-  assert len(paths) + 2 == len(files.list_folder(folder))  # 2: text, vocab
+  # Each record file has an index, and 2 files are the text and the vocabulary.
+  assert 2 * len(paths) + 2 == len(files.list_folder(folder))
   assert b"".join(map(_get, paths)) == (tmp_path / "records").read_bytes()
 
 
