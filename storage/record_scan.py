@@ -58,7 +58,7 @@ def load_index(paths: Sequence[str], cache: str | None = None) -> Index:
     key = f"{path!a} {tfrecord.identity(path)}"
     if key in known:
       return key, known[key]
-    logging.info("scanning %s, which has no index", path)
+    logging.info("scanning %s: its index is missing or does not fit", path)
     return key, _scan(path)
 
   loaded = files.in_threads(load, paths)
