@@ -25,10 +25,9 @@ def split_documents(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def paragraphs(lines: Iterable[str]) -> Iterator[str]:
-  """Joins the lines of each paragraph. Blank lines separate paragraphs."""
+  """Yields paragraphs, with their line ends. Blank lines separate them."""
   parts = chain.from_iterable(line.split("\r") for line in lines)
-  for document in split_documents(parts):
-    yield " ".join(map(str.strip, document))
+  yield from map("\n".join, split_documents(parts))
 
 
 @dataclass(frozen=True)
@@ -141,21 +140,20 @@ def digest(document: Iterable[str]) -> int:
 
 
 def drop_documents(
-  lines: Iterable[str], progress: Progress, indices: Iterable[int] | None = None
+  lines: Iterable[str], progress: Progress, indices: set[int] | None = None
 ) -> Iterator[str]:
   """Yields the lines of all documents except those at `indices`.
 
   Without indices, drops repeated documents, in 80 bytes of memory a document.
   """
-  dropped = None if indices is None else frozenset(indices)
   seen = set()
   for index, document in enumerate(split_documents(lines)):
-    if dropped is None:
+    if indices is None:
       number = digest(document)
       is_dropped = number in seen
       seen.add(number)
     else:
-      is_dropped = index in dropped
+      is_dropped = index in indices
     if is_dropped:
       progress.add(0, dropped_documents=1)
     else:

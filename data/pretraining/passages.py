@@ -39,10 +39,8 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
     lines = (html.unescape(line).strip() for line in article)
     paragraphs = [line for line in lines if line]
     for text in paragraphs:
-      number = len(text.split())
-      # In scripts without blanks, count three characters as a word.
-      words = max(number, len(_BLANKLESS.findall(text)) // 3)
-      is_complete = number >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
+      words = _num_words(text)
+      is_complete = words >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
       # Others are headers and list items.
       if is_complete and words >= _MIN_WORDS and not _MARKUP.match(text):
         passages.append(text)
@@ -60,6 +58,8 @@ def _articles(path) -> Iterator[list[str]]:
   article: list[str] | None = None
   for number, line in enumerate(lines, 1):
     if _ARTICLE_START.match(line):
+      if article:  # its </doc> is missing
+        yield article
       article = []
     elif article is not None and line.strip() == "</doc>":
       yield article
@@ -78,22 +78,29 @@ def _articles(path) -> Iterator[list[str]]:
 
 
 def read_book(path: str, progress: Progress) -> list[str]:
-  """Reads the passages of a book, without Project Gutenberg's licence."""
+  """Reads the passages of books, without Project Gutenberg's licences."""
   lines: list[str] = []
+  end, is_text = 0, True  # end of the last complete book
   for line in textfiles.lines(path):
-    if (mark := _LICENCE.search(line)) and mark[1].upper() == "END":
-      break
-    if mark:
-      lines.clear()
-    else:
+    if mark := _LICENCE.search(line):
+      is_text = mark[1].upper() == "START"
+      if is_text:
+        del lines[end:]  # the licence before the text
+      end = len(lines)
+    elif is_text:
       lines.append(line)
   passages, blocks = [], list(split_documents(lines))
   for block in blocks:
     text = " ".join(map(str.strip, block))
-    is_long = len(text.split()) >= _MANY_WORDS
+    is_long = _num_words(text) >= _MANY_WORDS
     is_complete = is_long or _BOOK_SENTENCE_END.search(text)
     # Others are headings and ornaments.
     if is_complete and not text.isupper() and any(map(str.isalpha, text)):
       passages.append(text)
   progress.add(0, dropped_paragraphs=len(blocks) - len(passages))
   return passages
+
+
+def _num_words(text):
+  """Number of words; in scripts without blanks, a word has three characters."""
+  return max(len(text.split()), len(_BLANKLESS.findall(text)) // 3)

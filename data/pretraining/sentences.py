@@ -42,8 +42,9 @@ _ORDINAL = re.compile(
 
 def split_sentences(paragraph: str) -> list[str]:
   """Splits a paragraph into sentences. White space becomes single spaces."""
-  paragraph = paragraph.lstrip("\ufeff")  # a byte order mark
-  text = " ".join(paragraph.split())
+  lines = paragraph.lstrip("\ufeff").splitlines()  # no byte order mark
+  # To split all lines at once would take ten times the memory of the text.
+  text = " ".join(map(" ".join, filter(None, map(str.split, lines))))
   sentences, begin, is_lower = [], 0, text.islower()
   for end in _END.finditer(text):
     if _is_end(text, begin, end, is_lower):

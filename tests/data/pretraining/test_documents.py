@@ -9,7 +9,7 @@ from data.tokenization import FullTokenizer
 from storage import UserError
 from tests.data.pretraining.corpus import SILENT, VOCAB_FILE
 
-PROSE = "Owls hunt. They\nhunt at night.\r\n\n\nFoxes do, too. "
+PROSE = "Owls hunt. They\r hunt at\nnight. \r\n\t\r\n\rFoxes do, too. "
 
 
 def _read(lines, layout="lines"):
@@ -66,11 +66,6 @@ def _plain(document):
 # --- paragraphs and articles ------------------------------------------------
 
 
-def test_blank_lines_separate_paragraphs():
-  lines = ["", "a", " b ", "", "\t", "c\rd\r\re"]
-  assert list(documents.paragraphs(lines)) == ["a b", "c d", "e"]
-
-
 @pytest.mark.parametrize(
   ("text", "message"),
   [
@@ -86,9 +81,9 @@ def test_files_that_are_not_articles_are_refused(tmp_path, text, message):
 
 def test_an_article_without_its_end_is_read_with_a_warning(tmp_path, caplog):
   text = "Ore is a rock that one digs out of hills."
-  (tmp_path / "wiki").write_text(f"<doc>\n{text}\n")
-  assert [*passages.read_wikipedia(f"{tmp_path}/wiki", SILENT())] == [[text]]
-  assert "wiki ends within an article" in caplog.text
+  (tmp_path / "w").write_text(f"<doc>\n{text}\n" * 2)
+  assert [*passages.read_wikipedia(f"{tmp_path}/w", SILENT())] == [[text]] * 2
+  assert "w ends within an article" in caplog.text
 
 
 # --- texts that make poor records -------------------------------------------
@@ -138,6 +133,7 @@ def test_a_text_that_would_make_poor_records_is_reported(lines, options, doubt):
     ("w " * 6 + "end.", False),
     ("w " * 20, True),  # no end mark
     ("w " * 19, False),
+    ("\u0e02" * 60, True),
     ("\u77ff" * 23 + "\u3002", True),  # three characters count as a word
     ("\u77ff" * 22 + "\u3002", False),
     ("\u77ff \u77ff " * 12 + "\u3002", True),  # blanks change nothing
@@ -154,7 +150,8 @@ def test_only_the_running_text_of_an_article_is_read(
     assert result == [text.strip()] * is_passage
 
 
-MARK = "*** {} of this Project Gutenberg EBook"
+START = "*** Start of this Project Gutenberg EBook"
+BOOKS = f"a.\n\n{START}\n\nb.\n\n{START.replace('Start', 'End')}\n\nc.\n\n" * 2
 
 
 @pytest.mark.parametrize(
@@ -164,8 +161,8 @@ MARK = "*** {} of this Project Gutenberg EBook"
     ("w " * 19, []),  # a heading
     ("w " * 20, [("w " * 20).strip()]),
     ("THE END.\n\n* * *\n\n1.", []),
-    (f"one.\n\n{MARK.format('End')}\n\ntwo.", ["one."]),
-    (f"one.\n\n{MARK.format('Start')}\n\ntwo.", ["two."]),
+    (BOOKS, ["b.", "b."]),
+    ("\u0e02" * 60, ["\u0e02" * 60]),  # Thai has no marks
   ],
 )
 def test_only_the_running_text_of_a_book_is_read(tmp_path, text, expected):
