@@ -130,11 +130,8 @@ class RowEncoder:
   def __init__(self, tokenizer: Tokenizer, seq_length: int):
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self._ids = tokenizer.cached_ids()
+    self.token_ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
-
-  def token_ids(self, text: str) -> list[int]:
-    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
@@ -150,8 +147,7 @@ class RowEncoder:
     return Row(ids, segments, length)
 
   def inputs(self, ids: Sequence[int], segments: Sequence[int]) -> dict:
-    pad = self.tokenizer.pad
-    return pad_inputs(ids, segments, self.seq_length, pad)
+    return pad_inputs(ids, segments, self.seq_length, self.tokenizer.pad)
 
 
 def truncate_pair(first: list[int], second: list[int], limit: int) -> None:

@@ -226,8 +226,7 @@ def log_labels(
       logging.warning(f"{name}: {label!r} is a label: is it a missing value?")
     form = "".join(plain(label).casefold().split())
     groups[form].append(f"{label!r} ({counts[label]:,})")
-  similar = [" and ".join(group) for group in groups.values() if group[1:]]
-  if similar:
+  if similar := [" and ".join(group) for group in groups.values() if group[1:]]:
     text = "%s: %s differ only in case, blanks or .0: do they mean the same?"
     # Warn about the first file, usually the training file, not about each.
     logging.log_first_n(logging.WARNING, text, 1, name, "; ".join(similar))

@@ -77,7 +77,7 @@ def _unicode_tables(do_lower_case: bool) -> tuple:
       shifts[code] = ord(text) - code
       if tokenization.is_whitespace(char) or text.isspace():
         kinds[code] = _SPACE
-      elif tokenization.is_cjk(char) or tokenization.is_punctuation(text):
+      elif tokenization.is_punctuation(text):
         kinds[code] = _ALONE
       elif unicodedata.combining(text):
         kinds[code] = _MARK

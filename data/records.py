@@ -241,16 +241,13 @@ def _shuffled(index: Index, seed: int, skip: int) -> tf.data.Dataset:
     blocks = tf.data.Dataset.from_tensor_slices((file, offset, count))
     chunks = blocks.batch(_CHUNK).enumerate().skip(tf.cast(chunk, tf.int64))
     epoch_seed = [tf.constant(seed, tf.int64), number]
-    fold_in = partial(tf.random.experimental.stateless_fold_in, epoch_seed)
-    records = chunks.map(
-      lambda n, blocks: _shuffled_chunk(names, blocks, fold_in(n))
-    )
+    records = chunks.map(partial(_shuffled_chunk, names, epoch_seed))
     return records.prefetch(1).unbatch().skip(unread - begins[chunk])
 
   return tf.data.Dataset.range(first, tf.int64.max).flat_map(read_epoch)
 
 
-def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
+def _shuffled_chunk(names, epoch_seed, number, blocks) -> tf.Tensor:
   """Reads the records of a chunk and shuffles them, [R] strings."""
 
   def read_block(file, offset, count):
@@ -267,6 +264,7 @@ def _shuffled_chunk(names, blocks, seed) -> tf.Tensor:
     read_block, 4, BLOCK, num_parallel_calls=4, deterministic=True
   )
   chunk = records.batch(_CHUNK * BLOCK).get_single_element()
+  seed = tf.random.experimental.stateless_fold_in(epoch_seed, number)
   return tf.random.experimental.stateless_shuffle(chunk, seed)
 
 

@@ -29,14 +29,13 @@ class GraphTokenizer(tf.Module):
   def __init__(self, tokenizer: FullTokenizer):
     super().__init__(name="tokenizer")
     tokenizer.check("unknown")
-    vocabulary = tokenizer.vocab
     # tf.Module would wrap and track a dict, but not a read-only view.
-    self.vocab = types.MappingProxyType(vocabulary)
+    self.vocab = types.MappingProxyType(tokenizer.vocab)
     self.normalizer = Normalizer(tokenizer.do_lower_case)
-    self._asset = _asset(vocabulary)
+    self._asset = _asset(self.vocab)
     self._ids = _table(self._asset, tf.string, tf.int64, -1)
     self._tokens = _table(self._asset, tf.int64, tf.string, vocab.UNK)
-    self._longest = max(len(JOINER) + 1, *map(len, vocabulary))
+    self._longest = max(len(JOINER) + 1, *map(len, self.vocab))
 
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Ids of the tokens of each text: [N] string -> [N, (T)] int32."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -44,8 +44,7 @@ def load(path: str | os.PathLike) -> dict[str, int]:
   """
   ids = {}
   path = os.fspath(path)
-  is_json = path.endswith(".json")
-  lines = _json_lines(path) if is_json else textfiles.lines(path)
+  lines = _json_lines(path) if path.endswith(".json") else textfiles.lines(path)
   for number, line in enumerate(lines):
     line = line if number else line.removeprefix("\ufeff")
     ids[line.replace("\r", "").strip()] = number
@@ -92,9 +91,7 @@ def save(tokens: Iterable[str], path: str | os.PathLike) -> None:
 
 
 def check_tokens(
-  vocabulary: Mapping[str, int],
-  tokens: Iterable[str] = SPECIAL_TOKENS,
-  name: str = "the vocabulary",
+  vocabulary: Collection[str], tokens: Iterable[str], name: str
 ) -> None:
   """Raises ValueError if a vocabulary lacks tokens that a program needs."""
   if missing := [token for token in tokens if token not in vocabulary]:

@@ -90,6 +90,7 @@ def write(
     files.remove_folder(folder)
   text = (f"{n:,} {name.replace('_', ' ')}" for name, n in counts.items())
   logging.info("counted %s", ", ".join(text))
+  instances.warn_of_single_documents(counts, len(corpus))
   return counts["instances"]
 
 

@@ -5,7 +5,7 @@ so the same `random.Random` gives the same records. A document is a list of
 segments (lines), a segment a list of token ids. shards.py splits large texts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
@@ -18,7 +18,7 @@ from data.features import Masking
 from data.pretraining import documents
 from data.pretraining.documents import TextFormat
 from data.vocab import Tokenizer
-from storage import Progress, UserError, tfrecord
+from storage import Progress, UserError, number_of, tfrecord
 from storage.tfrecord import ExampleEncoder
 
 Document = list[list[int]]  # ids of the tokens of each sentence
@@ -245,6 +245,8 @@ class RecordBuilder:
     if document:
       corpus.append(document)
     progress.add(0, documents=len(corpus), sentences=sum(map(len, corpus)))
+    if len(corpus) == 1:
+      progress.add(0, parts_of_one_document=1)
     return corpus
 
   def corpus(self, paths: Sequence[str], progress: Progress) -> list[Document]:
@@ -265,8 +267,8 @@ class RecordBuilder:
     length, padding = config.max_seq_length, self.config.tokenizer.pad
     shuffle(rng.getrandbits, corpus)
     for index in chain.from_iterable([range(len(corpus))] * config.dupe_factor):
-      for pair in sentence_pairs(corpus, index, rng, config):
-        first, second, is_random = pair
+      pairs = sentence_pairs(corpus, index, rng, config)
+      for first, second, is_random in pairs:
         ids, segments = features.join(first, second, *self._ends)
         targets = {}
         if self._mask and config.masking:
@@ -298,6 +300,16 @@ def no_text(paths: Iterable[str]) -> UserError:
   return UserError(f"there is no text in {', '.join(paths)}")
 
 
+def warn_of_single_documents(counts: Mapping[str, int], parts: int) -> None:
+  """Warns of parts of a text that have no other document to draw from."""
+  if number := counts.get("parts_of_one_document"):
+    logging.warning(
+      f"{number:,} of {number_of(parts, 'part')} of the text: one document, "
+      "also for random next sentences. Put blank lines between documents; "
+      "without workers, all text is one part"
+    )
+
+
 def write_in_memory(
   config: BuildConfig, inputs: Sequence[str], outputs: Sequence[str]
 ) -> int:
@@ -310,11 +322,7 @@ def write_in_memory(
   reading = Progress("read", megabytes, "MB")
   corpus = builder.corpus(inputs, reading)
   reading.say()
-  if len(corpus) == 1:
-    logging.warning(
-      "the text is a single document, also for random next sentences: put "
-      "blank lines between documents"
-    )
+  warn_of_single_documents(reading.counts, 1)
   number = len(corpus) * config.instance_config.dupe_factor
   building = Progress("built from", number, "copies of documents")
   records = builder.records(corpus, Random(config.seed), building)

@@ -6,7 +6,6 @@ files, which the parent joins in order.
 
 import os
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
@@ -31,7 +30,7 @@ def build_shard(
   progress = Progress("", 0, "", log=lambda text: None)
   lines = shard.lines(config.text_format)
   if shard.dropped:
-    lines = documents.drop_documents(lines, progress, shard.dropped)
+    lines = documents.drop_documents(lines, progress, set(shard.dropped))
   corpus = builder.documents(lines, progress)
   rng = Random(f"{config.seed} {shard.number}")
   return builder.records(corpus, rng, progress), progress.counts
@@ -70,6 +69,7 @@ def write_shards(
     if not progress.counts["instances"]:
       raise instances.no_text(paths)
   progress.say()
+  instances.warn_of_single_documents(progress.counts, len(shards))
   return progress.counts["instances"]
 
 
@@ -139,8 +139,6 @@ def preview(
   tokens. If the records have no masks, `masking` draws masks.
   """
   is_causal = objective != "mlm"
-  if not is_causal:
-    config.tokenizer.check()
   mask, tokens = config.tokenizer.special.mask, config.tokenizer.inv_vocab
   builder, draw_masks = RecordBuilder(config), None
   if not (is_causal or config.instance_config.masking):
@@ -148,14 +146,13 @@ def preview(
     draw_masks = partial(draw, rng=Random(config.seed))
   progress = Progress("", 0, "", log=lambda text: None)
   corpus = builder.corpus(inputs, progress)
-  counts: Counter[str] = Counter()
+  counts = progress.counts
+  counts.clear()  # from here on, the counts of the instances
   examples = builder.examples(corpus, Random(config.seed), progress)
   for count, example in enumerate(examples, 1):
     targets = _targets(example, objective, draw_masks)
     if count <= number:
       yield from _describe(count, example, targets, tokens, is_causal)
-    counts["instances"] += 1
-    counts["random"] += example["next_sentence_labels"][0]
     counts["tokens"] += sum(example["input_mask"])
     for _, shown, label in targets:
       is_mask = tokens[shown] == mask
@@ -164,10 +161,10 @@ def preview(
   def part(name, total):
     return f"{counts[name]:,} ({counts[name] / max(counts[total], 1):.1%})"
 
-  counts["next"] = counts["instances"] - counts["random"]
+  counts["next"] = counts["instances"] - counts["random_next_sentences"]
   counts["targets"] = counts["mask"] + counts["other"] + counts["same"]
   pairs = f"{part('next', 'instances')} with the next sentence, "
-  pairs += f"{part('random', 'instances')} with a random one"
+  pairs += f"{part('random_next_sentences', 'instances')} with a random one"
   yield f"{counts['instances']:,} instances: {pairs}"
   masks = f"{part('mask', 'targets')} as {mask}, {part('other', 'targets')} as "
   masks += f"a random token, {part('same', 'targets')} unchanged"
@@ -202,11 +199,10 @@ def _describe(number, example, targets, tokens, is_causal):
   is_random = example["next_sentence_labels"][0]
   second = "a random one" if is_random else "the next one"
   yield f"Instance {number}: {size} tokens, the second sentence is {second}"
-  texts = {0: [], 1: []}
-  rows = zip(example["input_ids"], example["segment_ids"], strict=False)
-  for index, segment in rows:
-    texts[segment].append(tokens[index])
-  yield from (f"  {' '.join(text)}" for text in texts.values() if text)
+  rows = [*zip(example["input_ids"], example["segment_ids"], strict=False)]
+  for segment in (0, 1):
+    text = [tokens[index] for index, own in rows if own == segment]
+    yield f"  {' '.join(text)}"
   title = "predicts" if is_causal else "replaced by"
   yield f"  {'position':>8}  {'token':<16}  {title}"
   for position, shown, label in targets:

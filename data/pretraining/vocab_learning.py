@@ -237,7 +237,7 @@ def choose_words(
 
 def reserved_tokens(special: Sequence[str], unused: int) -> list[str]:
   """Tokens that are not learned, in the order of their ids."""
-  vocab.check_tokens(dict.fromkeys(special, 0), name=setting("special_tokens"))
+  vocab.check_tokens(special, vocab.SPECIAL_TOKENS, setting("special_tokens"))
   return [*special, *(f"[unused{index}]" for index in range(unused))]
 
 

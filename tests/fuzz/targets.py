@@ -69,7 +69,7 @@ def _articles(path):
 
 def _vocabulary(path):
   words = vocab.load(path)
-  vocab.check_tokens(words, name=path)
+  vocab.check_tokens(words, vocab.SPECIAL_TOKENS, path)
   tokenizer = FullTokenizer(path, True)
   text = "Owls hunt unaffably, at night."
   ids = tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text))

@@ -52,10 +52,12 @@ def _records(folder, paths, processes, names="abc", **changes):
   return count, [Path(output).read_bytes() for output in outputs]
 
 
-def test_a_single_document_causes_a_warning(tmp_path, caplog):
+def test_a_single_document_causes_a_warning(tmp_path, caplog, split):
   (tmp_path / "book").write_text("Owls hunt at night.\n" * 300)
-  _records(tmp_path, [str(tmp_path / "book")], 0)
-  assert "the text is a single document" in caplog.text
+  split([], 100)
+  for workers, parts in ((0, "1 of 1 part"), (1, "2 of 2 parts")):
+    _records(tmp_path, [str(tmp_path / "book")] * 2, workers)
+    assert f"{parts} of the text: one document, also" in caplog.text
 
 
 def test_duplicate_documents_are_dropped_in_all_shards(tmp_path, monkeypatch):
