@@ -122,7 +122,7 @@ async function ask(isNewest) {
   const body = JSON.stringify({ instances: [row] });
   const [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;
   if (!isNewest()) return; // the user has asked again, or chosen another model
-  byId("answer").replaceChildren(...answerNodes(typeof answer === "object" ? answer : { score: answer }, row));
+  byId("answer").replaceChildren(...answerNodes(Array.isArray(answer) ? { sentence: answer } : typeof answer === "number" ? { score: answer } : answer, row));
   say(`${Math.round(performance.now() - begin)} ms`);
 }
 

@@ -67,7 +67,7 @@ LABELED = {"label": "good", "labels": ["bad", "good"]}
 LABELED["probabilities"] = [0.2, 0.8]
 VECTORS = {"tokens": ["[CLS]", "<b>", "[SEP]"], "num_tokens": 3}
 VECTORS |= {"token_vectors": [[[0.5] * 16] * 2] * 3}
-VECTORS |= {"sentence": [[0.125] * 16] * 2}
+VECTORS |= (POOLED := {"sentence": [[0.125] * 16] * 2})
 # Each model's answer, inputs and task, and its first example.
 NAMES = "Ada Lovelace, the mathematician, lived in London."
 RIVER = "She sat by the river."
@@ -87,6 +87,7 @@ TASKS = {
   ),
   "scores": (lambda texts: {"score": 3.14159}, "text", "classification", ""),
   "vectors": (lambda texts: VECTORS, "text", "features", RIVER),
+  "pooled": (lambda texts: POOLED, "text", "features", RIVER),
 }  # fmt: skip
 
 
@@ -185,7 +186,7 @@ PARTS = [
   ("masks", ["a", "b"], ["IsNext", "62.5 %"]),
   ("masks", ["a", "no head"], ["The model has no head for next sentences."]),
   ("scores", ["a"], ["3.142"]),
-  ("vectors", ["a"], [SHAPE, "0.125, 0.125"]),
+  ("pooled", ["a"], [SHAPE, "0.125, 0.125"]),
   ("vectors", ["a"], ["each of 3 tokens: [CLS] <b> [SEP]."]),
 ]
 
