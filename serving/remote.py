@@ -28,10 +28,10 @@ class RemoteEngine(Batches):
 
   def __init__(self, url: str, timeout: float = 30.0):
     self._timeout, self._login = timeout, ""
-    url = url.removesuffix(":predict").rstrip("/")
-    parts = urllib.parse.urlsplit(url)
+    parts = urllib.parse.urlsplit(url.removesuffix(":predict").rstrip("/"))
     login, _, host = parts.netloc.rpartition("@")
-    self.url = parts._replace(netloc=host).geturl()
+    path = urllib.parse.quote(parts.path, "/%")  # a name may have any letters
+    self.url = parts._replace(netloc=host, path=path).geturl()
     if login:
       user, _, password = map(urllib.parse.unquote, login.partition(":"))
       self._login = base64.b64encode(f"{user}:{password}".encode()).decode()

@@ -448,13 +448,13 @@ def test_rows_are_sent_as_columns_to_the_version_in_the_url(stub):
     return 200, {"outputs": {"start_logits": ids, "end_logits": ids}}
 
   stub.answer = answer
-  engine = RemoteEngine(f"{stub.url}%C3%A9/versions/3/")
+  engine = RemoteEngine(f"{stub.url}é%C3%A9/versions/3/")
   assert engine.features == dict.fromkeys(TOKENS, 1)
   rows = [_row(n, input_ids=np.full(n, n)) for n in (1, 3, 2)]
   outputs = list(engine.run(rows))
   assert [o["end_logits"].tolist() for o in outputs] == [[1], [3] * 3, [2] * 2]
   paths = [path.removeprefix("/v1/models/a") for path, _ in requests]
-  version = "%C3%A9/versions/3"
+  version = "%C3%A9%C3%A9/versions/3"
   assert paths == [f"{version}/metadata", f"{version}:predict"]
   body = requests[1][1]
   assert body["signature_name"] == "serving_features"
