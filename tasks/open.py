@@ -40,10 +40,9 @@ def restore(folder: str, **changes):
     build = partial(task.served_model, of_tokens=False)
     model = find_model(folder)
     length = model.config.max_position_embeddings
-    flags = model._asdict() | {"max_seq_length": length, "layers": "-1"}
     # [CLS] is trained to predict whether a sentence comes next.
-    flags["pooling"] = "mean"
-    entry = {"program": "extract_features", "flags": flags}
+    flags = {"max_seq_length": length, "layers": "-1", "pooling": "mean"}
+    entry = {"program": "extract_features", "flags": model._asdict() | flags}
     changes = {"init_checkpoint": model.checkpoint} | changes
     return session.restore(task.Settings, folder, entry, build, changes)
   program = entries[-1].get("program")
@@ -192,14 +191,16 @@ class Predictor:
         "this is a model of a task, which has no vectors; its checkpoint gives "
         "vectors after convert_checkpoint.py --strip_optimizer"
       )
-    vectors = [answer["sentence"] for answer in self(texts)]
-    if any(len(layers) > 1 for layers in vectors):
+    if self._answer.engine.outputs["values"][-2] > 1:
       raise UserError(
         "the model has vectors of several layers, and embed returns one: open "
         "(or export) it with a single layer, as in "
         f"{setting('layers', '-1')}; the answers' `sentence` has all layers"
       )
-    array = np.array([vector for [vector] in vectors], np.float32)
+    texts = self.check({}, texts)["text"]
+    answers = self._answer.stream({"text": text} for text in texts)
+    vectors = [np.array(answer["sentence"][0], "f4") for answer in answers]
+    array = np.array(vectors, np.float32)
     norms = np.linalg.norm(array, axis=-1, keepdims=True)
     return array / norms if normalize else array
 

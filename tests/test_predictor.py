@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -251,6 +252,27 @@ def test_batches_of_texts_are_answered_in_order(opened, number, given, sizes):
   results = Predictor("m")(texts, **given)
   assert opened.model.sizes == sizes
   assert [result["texts"] for result in results] == [[text] for text in texts]
+
+
+class _Answer:  # a dict has no weak references
+  def __getitem__(self, name):
+    return [[0.25, 0.5]]
+
+
+def test_embed_keeps_vectors_and_no_answers(opened):
+  alive, numbers = weakref.WeakSet(), []
+
+  def stream(examples):
+    for _ in examples:
+      alive.add(answer := _Answer())
+      numbers.append(len(alive))
+      yield answer
+
+  opened.model.stream = stream
+  opened.model.settings = {"pooling": "mean"}
+  opened.model.engine = SimpleNamespace(outputs={"values": [-1, 1, 2]})
+  assert Predictor("m").embed(["a"] * 9).tolist() == [[0.25, 0.5]] * 9
+  assert max(numbers) <= 2
 
 
 @pytest.mark.parametrize("name", ["texts", "text"])
