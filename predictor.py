@@ -51,7 +51,7 @@ class PredictorSettings(Settings):
   files: str | None = flag(
     None, "For a URL: the folder of its export, with vocab.txt."
   )
-  timeout: float = flag(30.0, "For a URL: seconds that a request may take.")
+  timeout: float = flag(30.0, "For a URL: seconds per request.", minimum=0.1)
   bert_config_file: str | None = _moved()
   vocab_file: str | None = _moved()
   text: str | None = _input("The text, or the first of two.")
