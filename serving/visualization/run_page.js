@@ -21,7 +21,7 @@ function ticks(low, high) {
 // A panel with curves, {class: [[x, y], ...]}, of x from x0 to x1.
 function panel(title, curves, axis, [x0, x1]) {
   const heights = Object.values(curves).flat().map(([, value]) => value);
-  const numbers = ticks(Math.min(...heights), Math.max(...heights));
+  const numbers = ticks(heights.reduce((a, b) => Math.min(a, b)), heights.reduce((a, b) => Math.max(a, b)));
   const [y0, y1] = [numbers[0], numbers.at(-1)];
   const x = (value) => LEFT + ((value - x0) / (x1 - x0 || 1)) * (WIDTH - LEFT - 12);
   const y = (value) => HEIGHT - BOTTOM - ((value - y0) / (y1 - y0 || 1)) * (HEIGHT - BOTTOM - 26);
@@ -53,7 +53,7 @@ function showCurves() {
       (panels[title][kind] ??= []).push([step, value]);
     }
   }
-  const last = Math.max(...data.curves.map(({ step }) => step));
+  const last = data.curves.reduce((most, { step }) => Math.max(most, step), 0);
   for (const [title, curves] of Object.entries(panels)) {
     if (Object.values(curves).flat().length < 2) continue; // a score, not a curve
     byId("panels").append(panel(title.replaceAll("_", " "), curves, "step", [0, last]));
