@@ -80,7 +80,7 @@ def load(
   `max_seq_length` is the model's maximum, and `do_lower_case` is as in the
   training. If the training is unknown, the case of the vocabulary decides.
   """
-  path = os.fspath(folder)
+  path = os.path.expanduser(folder)
   if path.startswith("hf://"):
     from conversion import download  # noqa: PLC0415, folders need none
 

@@ -23,7 +23,7 @@ from cli import program
 from cli.settings import Settings, check_output_file, common, flag, required
 from data.tokenization import open_tokenizer
 from runs.trained_model import find_model
-from serving.answers import rename
+from serving.answers import TextConfig, rename
 from storage import UserError, files
 from tasks.open import restore
 from training import checkpoint_files
@@ -75,8 +75,7 @@ def main(settings: PageSettings) -> None:
       f"the model in {settings.model} takes {', '.join(answers.inputs)}: give "
       f"the flags for these among --{', --'.join(_INPUTS)}"
     )
-  encoded = visualization.encode(served, texts)
-  values = visualization.compute(served, encoded)
+  values = visualization.compute(served, visualization.encode(served, texts))
   text = visualization.render(served, values, texts, settings.model)
   files.write_text(settings.output_file, text)
   logging.info("wrote %s: open it in a browser", settings.output_file)
@@ -85,7 +84,6 @@ def main(settings: PageSettings) -> None:
 def _restore(settings: PageSettings):
   """Restores the model and its Answers, as a serving.export.ServedModel."""
   from modeling import models
-  from serving.answers import TextConfig
   from serving.export import ServedModel
   from tasks.features.answers import Answers as Vectors
   from tasks.pretraining import answers

@@ -130,7 +130,7 @@ class _Interpreter:
       interpreter = Interpreter(name, num_threads=self._num_threads)
       interpreter.allocate_tensors()
     except ValueError as error:
-      message = f"{path} is damaged, export it again: {error}"
+      message = f"{path} is damaged, export it again: {first_line(str(error))}"
       raise UserError(message) from None
     self.function = interpreter.get_signature_runner("serving_default")
 
