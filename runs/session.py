@@ -271,6 +271,7 @@ def restore(
 
   `entry` comes from run.json in the folder, `build` makes the model.
   """
+  checkpoint_files.check_name(folder)
   settings = model_files.from_record(kind, folder, entry, changes)
   network = BertConfig.from_json(settings.bert_config_file)
   start = checkpoint_files.choose_checkpoint(folder)

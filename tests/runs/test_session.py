@@ -213,6 +213,8 @@ def test_a_model_is_not_restored_with_a_wrong_vocabulary(tmp_path, entry):
   shared.touch_checkpoint(tmp_path, "a")
   with pytest.raises(ValueError, match=r"line 5 is 'b', but 'a' in .*vocab"):
     session.restore(KIND, str(tmp_path), entry, None, changes)
+  with pytest.raises(ValueError, match=r"reads no checkpoint from a\[1\]: av"):
+    session.restore(KIND, "a[1]", entry, None, {})
 
 
 @pytest.mark.parametrize(
