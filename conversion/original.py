@@ -206,10 +206,10 @@ def assign(model: keras.Model, bert: CanonicalModel, head: str) -> None:
   """Assigns all variables of a model; UserError if values do not fit."""
   # Some Hugging Face classes have no pooler.
   needs_pooler = interchange.HEADS[head].pools and head != "encoder"
-  for name in sorted(bert.values.keys() - {v.path for v in model.variables}):
+  for name in sorted(bert.values.keys() - {v.path for v in model.weights}):
     if name.startswith("bert/encoder/layer_"):
       raise UserError(f"{bert.origin}: its configuration has no {name}")
-  for variable in model.variables:
+  for variable in model.weights:  # without Keras' random generators
     name, shape = variable.path, tuple(variable.shape)
     value = bert.values.get(name)
     if value is None and name.startswith("bert/pooler/") and not needs_pooler:
