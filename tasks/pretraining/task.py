@@ -137,9 +137,8 @@ def evaluate(
   flag = "--eval_file" if settings.eval_file else "the records of --input_file"
   logging.info("evaluation at step %d, on %s", step, flag)
   batches = source.endless_eval_batches(settings.eval_batch_size)
-  number = settings.max_eval_steps
   try:
-    results = loop.evaluate(model, objective, batches, number)
+    results = loop.evaluate(model, objective, batches, settings.max_eval_steps)
   except loop.RECORD_ERRORS:
     loop.raise_if_corrupt(source)
     raise

@@ -109,9 +109,8 @@ class Squad(Task[Settings]):
     if settings.dynamic_padding:  # the logits of padding may be undefined
       rows = zip(dataset.rows, logits, strict=True)
       logits = [(s[: len(w.ids)], e[: len(w.ids)]) for w, (s, e) in rows]
-    questions, windows = dataset.examples, dataset.rows
-    rules = settings.tokenizer, config
-    return answers.decode(questions, windows, logits, *rules)
+    parts = dataset.examples, dataset.rows, logits
+    return answers.decode(*parts, settings.tokenizer, config)
 
   def score(
     self, dataset: RecordDataset, predictions: Predictions

@@ -24,17 +24,11 @@ def _args(folder, context, number, answer="b"):
   questions = [bare | {"id": str(i)} for i in range(number)]
   path = folder / "squad.json"
   shared.write_squad(path, *questions, context=context)
-  return programs.arguments(
-    "run_squad",
-    predict_file=str(path),
-    output_dir=str(folder),
-    vocab_file=str(folder / "vocab.txt"),
-    max_seq_length=8,
-    max_query_length=4,
-    doc_stride=2,
-    n_best_size=2,
-    max_answer_length=3,
-  )
+  paths = {"predict_file": str(path), "output_dir": str(folder)}
+  paths["vocab_file"] = str(folder / "vocab.txt")
+  lengths = {"max_seq_length": 8, "max_query_length": 4, "doc_stride": 2}
+  choice = {"n_best_size": 2, "max_answer_length": 3}
+  return programs.arguments("run_squad", **paths, **lengths, **choice)
 
 
 def _eval_data(args):
