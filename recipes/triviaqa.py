@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from storage import UserError, files
+from storage import UserError, files, textfiles
 
 _FIRST_WORDS = re.compile(r"(?:\s*\S+){0,400}")
 
@@ -32,7 +32,7 @@ def find_answer(context: str, aliases: Sequence[str]) -> dict | None:
 def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
   """Yields an article in SQuAD's format for each document with an answer."""
   for question in questions:
-    answer = question["Answer"]
+    answer = question.get("Answer", {"Value": ""})  # a test set has none
     aliases = [answer["Value"], *answer.get("Aliases", ())]
     for page in question.get("EntityPages", ()):
       name = page["Filename"]
@@ -50,7 +50,7 @@ def articles(questions: Sequence[Mapping], evidence: str) -> Iterator[dict]:
 
 def convert(questions_file: str, evidence: str, output: str) -> int:
   """Writes a SQuAD file and returns its number of questions."""
-  questions = json.loads(files.read_text(questions_file))["Data"]
+  questions = textfiles.read_json(questions_file).get("Data", ())
   data = [*articles(questions, evidence)]
   if not data:
     raise UserError(
