@@ -345,9 +345,8 @@ def _settings(**changes):
 
 
 def raises(message):
-  if message is None:
-    return contextlib.nullcontext()
-  return pytest.raises(ValueError, match=re.escape(message))
+  error = pytest.raises(ValueError, match=re.escape(message or ""))
+  return error if message else contextlib.nullcontext()
 
 
 # Columns: check, flags, error message or None.

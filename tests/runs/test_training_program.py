@@ -132,11 +132,7 @@ def test_a_dry_run_predicts_with_a_checkpoint_but_trains_anew(tmp_path, saved):
 
 
 def _changes(args, other):
-  return {
-    name: value
-    for name, value in other.to_dict().items()
-    if value != getattr(args, name)
-  }
+  return {k: v for k, v in other.to_dict().items() if v != args[k]}
 
 
 def test_a_dry_run_is_short_and_its_log_mentions_no_saved_files(tmp_path):
