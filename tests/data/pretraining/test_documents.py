@@ -53,14 +53,11 @@ LINES = st.lists(st.sampled_from(["", "a", "b", " a ", "a b", "a  b", "\t"]))
 def test_only_the_first_of_equal_documents_stays(lines):
   progress = SILENT()
   left = list(documents.drop_documents(lines, progress))
-  before = [tuple(_plain(d)) for d in documents.split_documents(lines)]
-  after = [tuple(_plain(d)) for d in documents.split_documents(left)]
+  # Blanks do not count, so compare the words of each line.
+  before = [str([*map(str.split, d)]) for d in documents.split_documents(lines)]
+  after = [str([*map(str.split, d)]) for d in documents.split_documents(left)]
   assert after == list(dict.fromkeys(before))
   assert progress.counts["dropped_documents"] == len(before) - len(after)
-
-
-def _plain(document):
-  return (" ".join(line.split()) for line in document)
 
 
 # --- paragraphs and articles ------------------------------------------------

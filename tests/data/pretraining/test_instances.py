@@ -47,10 +47,8 @@ def test_static_masks_of_100_000_tokens_follow_the_policy(
     positions, labels = mask(ids, rng)
     assert positions == sorted(set(positions))
     assert not {0, 61, 127} & set(positions)  # [CLS], [SEP] and [SEP]
-    pairs += [
-      (ids[i], label) for i, label in zip(positions, labels, strict=True)
-    ]
     for position, label in zip(positions, labels, strict=True):
+      pairs.append((ids[position], label))
       ids[position] = label
     assert ids == before
   assert len(pairs) / (800 * 128) == pytest.approx(0.15, abs=0.01)
