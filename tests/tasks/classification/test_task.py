@@ -165,13 +165,8 @@ def test_thresholds_in_output_dir_override_thresholds_of_init_checkpoint(
 def test_a_served_model_cuts_long_texts_into_windows(args, tmp_path):
   path = str(tmp_path / "bert_config.json")
   CONFIG.to_json(path)
-  args = args.replace(
-    bert_config_file=path,
-    task_name="SST-2",
-    long_text="windows",
-    max_seq_length=6,
-    max_text_length=T + 8,
-  )
+  flags = {"task_name": "SST-2", "long_text": "windows", "max_seq_length": 6}
+  args = args.replace(bert_config_file=path, max_text_length=T + 8, **flags)
   served = task.served_model(args)
   assert served.answers.config.max_seq_length == T + 8
   ids = np.full((2, T + 8), 5)

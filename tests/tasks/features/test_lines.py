@@ -108,15 +108,11 @@ def test_lines_are_padded_to_a_multiple_of_8_or_on_tpus_to_the_maximum_length(
 ):
   vocab.save(TOKENS, tmp_path / "vocab.txt")
   (tmp_path / "input.txt").write_text("a " * 20 + "\nb\n")
-  args = programs.arguments(
-    "extract_features",
-    **{"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"} | flags,
-    layers="-1",
-    batch_size=1,
-    output_file=f"{tmp_path}/out",
-    vocab_file=f"{tmp_path}/vocab.txt",
-    input_file=f"{tmp_path}/input.txt",
-  )
+  names = {"output": "out", "vocab": "vocab.txt", "input": "input.txt"}
+  files = {f"{kind}_file": f"{tmp_path}/{name}" for kind, name in names.items()}
+  values = {"max_seq_length": 30, "max_text_length": 30, "pooling": "cls"}
+  values |= {"layers": "-1", "batch_size": 1} | flags
+  args = programs.arguments("extract_features", **files, **values)
   masks = []
 
   def predict(_, batches):

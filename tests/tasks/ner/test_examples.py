@@ -62,11 +62,7 @@ BOTH = ({"tag_column": -1}, {"tag_column": None})
   ("content", "columns", "message"),
   [
     ("a\nb\n", [{}], "1: 1 column, but expected a word .* columns 0 and -1"),
-    (
-      "a b O\n",
-      [{"word_column": 1, "tag_column": 3}],
-      "1: 3 col.* 1 and 3: wr",
-    ),
+    ("a b O\n", [{"word_column": 1, "tag_column": 3}], "1: 3 col.* 1 and 3: "),
     ("a O\n\n\tO\n", [{}], "3: the word or the tag is empty"),
     # Rows of another width, and running text.
     ("a N O\n\nb O\nc N O\n", BOTH, "4: 3 columns, but line 3 has 2: write"),

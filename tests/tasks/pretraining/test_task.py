@@ -26,13 +26,9 @@ _args = partial(programs.arguments, "run_pretraining")
 
 def _toy_args(folder):
   """Returns flags to train and evaluate on a folder's file `records`."""
-  return _args(
-    input_file=f"{folder}/records",
-    eval_file=f"{folder}/records",
-    output_dir=str(folder),
-    max_predictions_per_seq=toy.P,
-    max_seq_length=toy.T,
-  )
+  files = dict.fromkeys(("input_file", "eval_file"), f"{folder}/records")
+  sizes = {"max_predictions_per_seq": toy.P, "max_seq_length": toy.T}
+  return _args(**files, **sizes, output_dir=str(folder))
 
 
 def test_sampling_exponent_0_5_weights_sources_by_the_square_root_of_size(

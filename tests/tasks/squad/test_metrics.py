@@ -39,11 +39,10 @@ def test_squad_2_scores_unanswerable_questions_too():
 
 def test_the_best_threshold_is_computed_from_the_best_nonempty_texts():
   data = questions(a=["mill"], b=[], c=["river"])
-  given = Predictions(
-    dict.fromkeys("abc", ""),  # a low threshold leaves all answers empty
-    texts={"a": "mill", "b": "house", "c": "lake"},
-    null_odds={"a": 1.5, "b": 3.0, "c": 2.0},
-  )
+  answers = dict.fromkeys("abc", "")  # a low threshold leaves all empty
+  texts = {"a": "mill", "b": "house", "c": "lake"}
+  odds = {"a": 1.5, "b": 3.0, "c": 2.0}
+  given = Predictions(answers, texts=texts, null_odds=odds)
   scores = metrics.score(data, given, True)
   assert scores["exact"] == pytest.approx(100 / 3)
   # "mill" is right and "house" wrong, so the threshold is a's null odds.

@@ -35,12 +35,10 @@ def cut_windows(tokenizer, *examples, lengths=()):
 @pytest.mark.parametrize("stride", [4, 5, 1000])
 def test_a_large_stride_leaves_no_token_out(tokenizer, stride):
   # The question takes 4 of 9 tokens, and the last [SEP] one.
-  result = cut_windows(
-    tokenizer, example("the mill in " * 3), lengths=(9, 5, stride)
-  )
-  assert [window.token_word_ids.tolist() for window in result] == (
-    [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-  )
+  one, lengths = example("the mill in " * 3), (9, 5, stride)
+  result = cut_windows(tokenizer, one, lengths=lengths)
+  words = [window.token_word_ids.tolist() for window in result]
+  assert words == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
   assert all(window.is_max_context.all() for window in result)
 
 

@@ -238,11 +238,9 @@ def test_the_threshold_comes_from_the_folder_of_the_models_checkpoint(
   (tmp_path / "start/x.index").touch()
   if is_trained:
     shared.touch_checkpoint(tmp_path / "out", "y")
-  args = programs.arguments(
-    "run_squad",
-    **{"output_dir": str(tmp_path / "out"), "version_2_with_negative": True},
-    **{"init_checkpoint": str(tmp_path / "start/x")},
-  )
+  flags = {"output_dir": f"{tmp_path}/out", "version_2_with_negative": True}
+  flags["init_checkpoint"] = f"{tmp_path}/start/x"
+  args = programs.arguments("run_squad", **flags)
   result = task.null_threshold(args)
   order = [of_folder] if is_trained else [of_start, of_folder]
   known = [value for value in order if value is not None]
