@@ -71,6 +71,8 @@ def check_flags(settings: ConversionSettings) -> None:
   files.check_writable(settings.output, "output")
   kind = interchange.format_of(settings.input)
   target = choose_target(settings, kind)
+  if target == ORIGINAL:
+    checkpoint_files.check_name(settings.output)
   is_zip = settings.input.startswith(interchange.ZIPS)
   has_config = is_zip or settings.bert_config_file
   if (kind, target) == (ORIGINAL, HUGGING_FACE) and not has_config:

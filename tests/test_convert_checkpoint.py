@@ -119,6 +119,7 @@ input=&bert vocab_file=@long.txt | long.txt has 8 lines but vocab_size
 input=&bert vocab_file=@short.txt | short.txt is not the vocabulary of the
 input=@bare vocab_file=@short.txt | short.txt lacks [PAD], [UNK]
 input=@cased_L-12_H-768_A-12 | --do_lower_case=True does not fit --input=
+input=% output=@a[b | TensorFlow reads no checkpoint from @a[b: avoid
 input=@empty | it has nothing; expected files named *.index
 """
 
@@ -143,6 +144,5 @@ def test_mistakes_are_reported_and_write_nothing(runs, tmp_path):
   for line in mistakes.splitlines():
     words, message = line.split(" | ")
     flags = dict(word.split("=") for word in words.split())
-    flags = {"output": tmp_path / "out"} | flags
-    fails("convert_checkpoint", message, **flags)
+    fails("convert_checkpoint", message, **{"output": tmp_path / "out"} | flags)
   assert not (tmp_path / "out").exists()
