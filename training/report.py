@@ -161,8 +161,8 @@ def read_metrics(folder: str) -> list[dict[str, float]]:
 def last_evaluation(folder: str) -> int:
   """Step of the last evaluation in metrics.jsonl; 0 if there is none."""
   lines = read_metrics(folder)
-  found = [x["step"] for x in lines if any(k.startswith("eval_") for k in x)]
-  return int(max(found, default=0))
+  steps = [x["step"] for x in lines if any(k.startswith("eval_") for k in x)]
+  return int(max(steps, default=0))
 
 
 def draw_metrics(folder: str) -> None:
