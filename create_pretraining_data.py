@@ -34,7 +34,7 @@ def check_flags(settings: RecordSettings) -> None:
     raise UserError(f"--deduplicate reads {pipes[0]} twice: make it a file")
   outputs = output_files(settings)
   flag = f"--output_file={settings.output_file}"
-  if "" in outputs or len({*map(files.absolute, outputs)}) < len(outputs):
+  if "" in outputs or len({*map(os.path.realpath, outputs)}) < len(outputs):
     raise UserError(f"{flag} repeats a name or has an empty one")
   if settings.runner and len(outputs) > 1:
     raise UserError(f"{flag} names several files; --runner takes one NAME")

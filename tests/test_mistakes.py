@@ -49,7 +49,7 @@ MISTAKES = """
 run_classifier | | At least one of --do_train, --do_eval, --do_predict and --do_export
 run_classifier | do_train task_name=SST2x | known are CoLA, SST-2, MRPC
 run_classifier | do_train output_dir=/proc/x dry_run | --output_dir=/proc/x: /proc cannot be written to
-create_pretraining_data | output_file=out,./out | repeats a name
+create_pretraining_data | output_file=out,/proc/self/cwd/out | repeats a name
 create_pretraining_data | input_file=/dev/null deduplicate | there is no text in
 create_pretraining_data | input_file=/dev/null deduplicate num_workers=2 | --deduplicate reads /dev/null twice: make it a file
 run_classifier | do_train output_dir=vocab.txt | --output_dir=vocab.txt is a file, no folder
