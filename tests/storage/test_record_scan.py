@@ -215,8 +215,7 @@ def test_an_index_equals_the_result_of_a_scan(number, tmp_path, scanned):
 
 
 def test_an_index_is_valid_for_copies_and_links_of_its_file(tmp_path, scanned):
-  path = _build(tmp_path / "a", 300)
-  os.symlink(path, tmp_path / "link")
+  os.symlink(_build(tmp_path / "a", 300), tmp_path / "link")
   (tmp_path / "other").mkdir()
   for name in ("a", ".a.blocks"):
     copy = shutil.copyfile(tmp_path / name, tmp_path / "other" / name)

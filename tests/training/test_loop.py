@@ -58,8 +58,7 @@ def test_a_training_saves_evaluates_and_reports(tmp_path, monkeypatch):
   step, seen, save = toy.train_step(), [], Checkpoints.save
 
   def save_after_metrics(self, step, values):
-    lines = report.read_metrics(str(tmp_path))
-    assert not step or lines[-1]["step"] == step
+    assert not step or report.read_metrics(str(tmp_path))[-1]["step"] == step
     return save(self, step, values)
 
   def evaluate(step):

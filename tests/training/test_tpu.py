@@ -103,8 +103,7 @@ def test_a_step_on_packed_rows_leaves_only_sizes_and_ids_to_the_host():
   batch["masked_lm_weights"] = tf.TensorSpec([None, None])
   batch["next_sentence_labels"] = tf.TensorSpec([None, 1], tf.int32)
   with tracing.mode(fused=False):
-    graph = toy.step_graph(step, batch)
-  assert _work_of_host(graph) <= ALLOWED_ON_HOST
+    assert _work_of_host(toy.step_graph(step, batch)) <= ALLOWED_ON_HOST
 
 
 def _work_of_host(graph):
@@ -181,8 +180,7 @@ def test_a_step_sums_in_float32_and_multiplies_in_bfloat16(recomputed):
   pattern = r" = (?:\(.*?\)|(\w+)\[\S*) ([a-z][\w-]*)\("
   types = Counter((name, dtype) for dtype, name in re.findall(pattern, program))
   names = {name for name, _ in types}
-  host = {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
-  assert not names & host
+  assert not names & {"custom-call", "infeed", "outfeed", "send", "recv", "rng"}
   assert "<=" not in program  # marks a dynamic size
   # Sums (gradients, means, losses) are float32; "" marks several results.
   # Products are bfloat16.

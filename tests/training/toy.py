@@ -126,8 +126,7 @@ def zeros(step):
 
 def step_graph(step, batch):
   """Returns the graph of one update on one device."""
-  function = tf.function(step._step)
-  return function.get_concrete_function(batch, zeros(step)).graph
+  return tf.function(step._step).get_concrete_function(batch, zeros(step)).graph
 
 
 def values(state):
