@@ -130,8 +130,11 @@ class RowEncoder:
   def __init__(self, tokenizer: Tokenizer, seq_length: int):
     tokenizer.check("cls", "sep", "unknown")
     self.tokenizer, self.seq_length = tokenizer, seq_length
-    self.token_ids = tokenizer.cached_ids()
+    self._ids = tokenizer.cached_ids()
     self._ends = tokenizer.cls, tokenizer.sep
+
+  def token_ids(self, text: str) -> list[int]:  # pre-training overrides it
+    return self._ids(text)
 
   def encode(
     self, text_a: str, text_b: str | None = None, keep_empty: bool = False
