@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -112,7 +113,8 @@ class App:
       request = f'"{scope["method"]} {path} HTTP/{scope["http_version"]}"'
       milliseconds = f"{1e3 * (time.monotonic() - begin):.1f}"
       line = f"{client} - - [{now}] {request} {status} {size} {milliseconds}"
-      print(line, flush=True)
+      with suppress(OSError):  # a full disk must not end the connection
+        print(line, flush=True)
 
   def _list(self):
     versions = {name: m.versions for name, m in self._models.items()}

@@ -1,10 +1,12 @@
 """CORS, the access log, compressed bodies, and errors that only the log has."""
 
+import contextlib
 import gzip
 import json
 import re
 import threading
 import time
+from unittest import mock
 
 import pytest
 
@@ -113,6 +115,17 @@ def test_each_request_is_a_log_line_without_texts(logged, capfd):
     ("HEAD / HTTP/1.1", 200, 0),
     ("PUT /v1/models/t%6Fy HTTP/1.1", 400, error),
   ]
+
+
+def test_a_full_disk_of_the_log_ends_no_connection(logged, monkeypatch):
+  full = mock.Mock(write=mock.Mock(side_effect=OSError("no space")))
+  monkeypatch.setattr("sys.stdout", full)
+  with contextlib.closing(logged.keep_alive()) as connection:
+    for _ in range(3):
+      connection.request("GET", "/healthz")
+      assert connection.getresponse().read() == b"ok\n"
+      time.sleep(0.1)  # the log comes after the answer
+  assert full.write.called
 
 
 def test_no_request_can_forge_a_log_line(logged, capfd):
