@@ -213,10 +213,8 @@ def render(
   """Makes the HTML page of an example; `name` is the model's name."""
   tokenizer = served.answers.config.tokenizer
   config = served.model.get_layer("bert").config
-  answer = internals.answer
-  if "sentence" in answer:  # nobody reads vectors
-    vectors = {"sentence", "token_vectors", "tokens", "num_tokens"}
-    answer = {k: v for k, v in answer.items() if k not in vectors}
+  # Nobody reads vectors.
+  answer = {} if "sentence" in internals.answer else internals.answer
   if "words" in answer:
     unknown, words = tokenizer.special.unknown, answer["words"]
     pairs = zip(map(tokenizer.tokenize, words), words, strict=True)
