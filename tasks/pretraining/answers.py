@@ -72,7 +72,7 @@ class Answers(answers.Answers):
       result |= {"is_next": None, "is_next_probability": None}
       if (logits := output.get("next_sentence_logits")) is not None:
         # IsNext is class 0.
-        probability, _ = to_list(softmax(logits))
-        result["is_next"] = probability >= 0.5
-        result["is_next_probability"] = probability
+        probs = softmax(logits)
+        result["is_next"] = bool(probs[0] >= 0.5)
+        result["is_next_probability"] = to_list(probs)[0]  # None for NaN
     return result
