@@ -142,20 +142,20 @@ def _parse(number, text) -> _Line:
 
 def _check_rows(path, rows, word_column) -> None:
   """Raises ValueError for lines such as Ann/B-PER, or a column of numbers."""
+  # Most lines of a .csv are one cell, but "Sentence: 1,Ann,B-PER" is two.
+  is_csv = 2 * sum(len(row.cells) == 1 for row in rows) >= len(rows)
   for separator in ",;/|_":
+    first = -1 if is_csv and separator in ",;" else 0
     joined = [
-      (number, cells[0])
-      for number, _, cells in rows
-      if all(
-        separator in cell[1:]
-        for cell in (cells[-1:] if separator in ",;" else cells)
-      )
+      row
+      for row in rows
+      if all(separator in cell[1:] for cell in row.cells[first:])
     ]
     if 2 * len(joined) > len(rows):
-      number, cell = joined[0]
+      number, _, cells = joined[0]
       raise UserError(
-        f"{path}, line {number}: {separator!r} is in {cell[:40]!r}, as in most "
-        f"lines: {_REMEDY}"
+        f"{path}, line {number}: {separator!r} is in {cells[-1][:40]!r}, as in "
+        f"most lines: {_REMEDY}"
       )
   words = [word for row in rows for word in row.cells[word_column:][:1]]
   has_more = all(len(row.cells) > 2 for row in rows)

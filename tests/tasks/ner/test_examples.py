@@ -188,6 +188,7 @@ def test_ner_values_in_the_last_column_of_conllu_are_read_as_tags(tmp_path):
     ("(PER) (PER* * *) * (LOC*)", "B-PER B-PER I-PER I-PER O B-LOC"),
     ("(S* (NP(DT*) *) *", "(S* (NP(DT*) *) *"),  # a parse
     ("( ) *", "( ) *"),  # parts of speech
+    ("N;PL V;PST", "N;PL V;PST"),  # morphology
   ],
 )
 def test_tags_in_brackets_are_read_as_bio(tmp_path, tags, expected):
