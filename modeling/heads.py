@@ -226,13 +226,12 @@ class BiLstm(keras.layers.Layer):
   ):
     super().__init__(**{"name": "bilstm"} | kwargs)
     self.units = units
+    options = {"return_sequences": True, "use_cudnn": use_cudnn, "name": "lstm"}
+    if self.variable_dtype == "bfloat16":  # lacks the first values' QR
+      options["dtype"] = "mixed_bfloat16"
+    lstm = keras.layers.LSTM
     self.stack = [
-      keras.layers.Bidirectional(
-        keras.layers.LSTM(
-          units, return_sequences=True, use_cudnn=use_cudnn, name="lstm"
-        ),
-        name=f"layer_{i}",
-      )
+      keras.layers.Bidirectional(lstm(units, **options), name=f"layer_{i}")
       for i in range(depth)
     ]
     # Keras sets this to False for an LSTM that may use cuDNN.

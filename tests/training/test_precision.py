@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modeling import models
+from modeling import heads, models
 from tests.training import toy
 from training import loop
 from training.step import LossScale, set_dtype_policy
@@ -36,6 +36,13 @@ def test_only_training_needs_float32_variables(is_trained, variables):
   assert types == ("bfloat16", variables)
   set_dtype_policy("float32", is_trained)
   assert keras.config.dtype_policy().name == "float32"
+
+
+def test_a_bilstm_answers_in_bfloat16():
+  """TensorFlow lacks QR decomposition, of the first values, in bfloat16."""
+  set_dtype_policy("bfloat16", is_trained=False)
+  outputs = heads.BiLstm(4)(tf.ones((2, 5, 8)), tf.ones((2, 5)))
+  assert outputs.dtype == "bfloat16" and outputs.shape == (2, 5, 8)
 
 
 def test_variables_slots_outputs_and_losses_are_float32(step):
