@@ -73,8 +73,13 @@ def check_export(settings: ServedEncoder | Training) -> None:
     )
   files.check_writable(settings.export_dir, "export_dir")
   files.check_is_free(settings.export_dir)
-  checkpoint_files.check_name(files.absolute(settings.export_dir))
-  parent = os.path.dirname(files.absolute(settings.export_dir))
+  folder = files.absolute(settings.export_dir)
+  checkpoint_files.check_name(folder)
+  if isinstance(settings, Training):
+    output_dir = os.path.join(files.absolute(settings.output_dir), "")
+    if output_dir.startswith(os.path.join(folder, "")):
+      raise UserError(f"--export_dir={folder} holds --output_dir: name another")
+  parent = os.path.dirname(folder)
   if files.exists(os.path.join(parent, TASK_FILE)):
     raise UserError(
       f"--export_dir={settings.export_dir} lies in the export {parent}, where "

@@ -83,19 +83,6 @@ def length_multiple(settings: Training, length: int, split: str) -> int:
   return 32 * math.ceil(length / 8 / 32)
 
 
-def _connected(options) -> tf.distribute.Strategy:
-  """Waits for all workers; Ctrl-C ends the process."""
-  logging.info("waiting for the workers in %s", os.environ["TF_CONFIG"])
-  # While TensorFlow waits, no handler in Python can run.
-  before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-  make = tf.distribute.MultiWorkerMirroredStrategy
-  strategy = make(communication_options=options)
-  signal.signal(signal.SIGINT, before)
-  # TensorFlow now ignores SIGTERM, which training alone handles itself.
-  signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-  return strategy
-
-
 def _strategy(name: str, settings: Devices):
   if name == "one_device":
     return tf.distribute.get_strategy()
@@ -116,7 +103,15 @@ def _strategy(name: str, settings: Devices):
     options = tf.distribute.experimental.CommunicationOptions(
       implementation=kinds.NCCL if has_gpus else kinds.AUTO
     )
-    return _connected(options)
+    logging.info("waiting for the workers in %s", os.environ["TF_CONFIG"])
+    # Ctrl-C ends the process: while TensorFlow waits, no handler can run.
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    make = tf.distribute.MultiWorkerMirroredStrategy
+    strategy = make(communication_options=options)
+    signal.signal(signal.SIGINT, before)
+    # TensorFlow now ignores SIGTERM, which training alone handles itself.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
+    return strategy
   name = settings.tpu_name or settings.master or "local"
   try:
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver(

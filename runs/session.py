@@ -277,11 +277,9 @@ def restore(
   start = checkpoint_files.choose_checkpoint(folder)
   if start:
     trained_model.check_sizes(settings.bert_config_file, network, start)
-  else:
-    if isinstance(settings, Training):
-      checkpoint_files.check_listed(folder)
-    start = settings.init_checkpoint
-  if start:
+  elif isinstance(settings, Training):
+    checkpoint_files.check_listed(folder)
+  if start := start or settings.init_checkpoint:
     model_files.check_vocabulary(settings, start)
   before = keras.config.dtype_policy()
   set_dtype_policy(settings.dtype, is_trained=False)

@@ -332,7 +332,7 @@ WINDOWS = {"long_text": "windows"}
 PATIENCE = {"early_stopping_patience": 1}
 EXPORT = {"do_export": True, "export_dir": "new"}
 TFLITE = {"export_format": ["keras", "tflite"]}
-FLAGS = {"task_name": "tsv", "max_seq_length": 10}
+FLAGS = {"task_name": "tsv", "max_seq_length": 10, "output_dir": "run"}
 # A window of 10 tokens has [CLS], 8 tokens of the text and [SEP].
 FLAGS |= {"max_text_length": 10, "window_stride": 8}
 TRAIN = {"do_train": True}
@@ -345,7 +345,7 @@ def _settings(**changes):
 
 
 def raises(message):
-  error = pytest.raises(ValueError, match=re.escape(message or ""))
+  error = pytest.raises(ValueError, match=re.escape(message or "-"))
   return error if message else contextlib.nullcontext()
 
 
@@ -358,6 +358,7 @@ CASES = [
   (EXPORTS, EXPORT, None),
   (EXPORTS, EXPORT | TFLITE | {"dtype": "float16"}, "with --dtype=float16"),
   (EXPORTS, EXPORT | {"dtype": "float16"}, None),
+  (EXPORTS, EXPORT | {"output_dir": "new/run"}, "new holds --output_dir: name"),
   (EXPORTS, EXPORT | {"export_format": ["onnx"]}, "=onnx: give one or"),
   (LONG_TEXTS, {}, None),
   (LONG_TEXTS, WINDOWS, None),  # at the limits
