@@ -8,6 +8,7 @@ A flag needs no other line. The command line, --help, the warning about changed
 flags, dry runs and sweeps read it. A flag missing in run.json has its default.
 """
 
+import math
 import os
 import re
 import typing
@@ -154,8 +155,8 @@ class Numbers(flags.ArgumentParser):
     if not isinstance(argument, str):
       return argument
     numbers = tuple(map(self._kind, argument.split(",")))
-    if min(numbers) < self._minimum:
-      raise ValueError(f"{min(numbers):g} is less than {self._minimum:g}")
+    if wrong := [n for n in numbers if not self._minimum <= n < math.inf]:
+      raise ValueError(f"{wrong[0]:g} is no finite number >= {self._minimum:g}")
     return numbers if len(numbers) > 1 else numbers[0]
 
   def flag_type(self):

@@ -57,7 +57,7 @@ def check_init_checkpoint(
   If the run `trains`, the checkpoint may have more layers, or another case.
   """
   start = settings.needed("init_checkpoint")
-  is_pair = network.attention == "shallow" and "," in start
+  is_pair = network.attention == "shallow" and start.count(",") == 1
   paths = start.split(",") if is_pair else [start]
   directions = SIDES if is_pair else [network.attention]
   for path, attention in zip(paths, directions, strict=False):

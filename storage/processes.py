@@ -25,7 +25,7 @@ _INTERRUPTED = 128 + signal.SIGTERM
 def is_chief() -> bool:
   """True in the chief, by default worker 0; ValueError for a bad TF_CONFIG."""
   cluster, task = _cluster_config()
-  if "chief" in cluster:
+  if cluster.get("chief"):
     return task.get("type") == "chief"
   return task.get("type", "worker") == "worker" and not task.get("index", 0)
 

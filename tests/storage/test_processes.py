@@ -24,7 +24,7 @@ FIRST = {"type": "worker", "index": 0}
   ("cluster", "task", "is_chief"),
   [
     (None, None, True),
-    ({"worker": ["a:1"]}, FIRST, True),
+    ({"chief": [], "worker": ["a:1"]}, FIRST, True),
     (WORKERS, FIRST, True),
     (WORKERS, {"type": "worker", "index": 1}, False),
     (CHIEF, FIRST, False),
