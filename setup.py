@@ -57,7 +57,7 @@ class Build(build_py):
     texts = {"__init__.py": INIT, "commands.py": COMMANDS, "py.typed": ""}
     texts |= {f"{name}.py": code for name, code in CODE.items()}
     for folder in PACKAGES.split():
-      for file in (HERE / folder).rglob("*.*"):
+      for file in (HERE / folder).rglob("[!.]*.*"):
         if file.suffix != ".pyc":
           texts[str(file.relative_to(HERE))] = file.read_text("utf-8")
     for name, text in texts.items():
