@@ -39,6 +39,8 @@ class TextEncoder:
     do_lower_case: bool = True,
     max_seq_length: int = 512,
   ):
+    if max_seq_length < 3:
+      raise UserError(f"max_seq_length {max_seq_length} is less than 3")
     self.tokenizer = open_tokenizer(vocab_file, do_lower_case)
     self._encoder = RowEncoder(self.tokenizer, max_seq_length)
 

@@ -39,9 +39,6 @@ def check_flags(settings: Settings) -> None:
     if path.endswith(".npz") and settings.format != "npz":
       raise UserError(f"--output_file={path} needs --format=npz")
   checks.check_windows(settings)
-  if settings.long_text == "windows" and settings.pooling == "none":
-    message = "--long_text=windows gives a vector for each text: give --pooling"
-    raise UserError(message)
   if settings.input_file:  # find lines that cannot be read
     lines.count(settings.input_file, settings.long_text == "windows")
   network.check_layers(lines.layer_indexes(settings, network))

@@ -54,8 +54,7 @@ _MASKED_LM = {
 def read(folder: str) -> CanonicalModel:
   """Reads a preset: the backbone and, if there is a task, the task's head."""
   described = textfiles.read_json(os.path.join(folder, _CONFIG))
-  kind = described.get("class_name")
-  if kind != "BertBackbone":
+  if (kind := described.get("class_name")) != "BertBackbone":
     raise UserError(f"{folder} describes a {kind}, not a BertBackbone")
   config = {name: described["config"][key] for key, name in _SIZES.items()}
   bert = CanonicalModel(folder, config=config | {"hidden_act": "gelu"})

@@ -122,14 +122,11 @@ class BertConfig:
     # JSON null is the original's None.
     activation = (self.hidden_act or "linear").lower()
     object.__setattr__(self, "hidden_act", activation)
-    for name, known in (
-      ("hidden_act", ACTIVATIONS),
-      ("attention", ATTENTION),
-      ("initial_attention", INITIAL_ATTENTION),
-    ):
-      value = getattr(self, name)
-      if value not in known:
-        names = ", ".join(known)
+    known = {"hidden_act": ACTIVATIONS, "attention": ATTENTION}
+    known["initial_attention"] = INITIAL_ATTENTION
+    for name, values in known.items():
+      if (value := getattr(self, name)) not in values:
+        names = ", ".join(values)
         raise UserError(f"{name} {value!r} is unknown; known are {names}")
     heads, size = self.num_attention_heads, self.hidden_size
     if size % heads:

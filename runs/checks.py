@@ -105,6 +105,9 @@ def check_windows(settings: LongText) -> None:
       f"--window_stride={settings.window_stride} leaves tokens out: a window "
       f"of --max_seq_length={length} has {length - 2} of the text"
     )
+  if settings.to_dict().get("pooling") == "none":  # extract_features.py has it
+    message = "--long_text=windows gives a vector for each text: give --pooling"
+    raise UserError(message)
 
 
 def packing_conflict(settings: Packing, config: BertConfig) -> str | None:

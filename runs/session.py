@@ -328,6 +328,7 @@ def text_windows(settings: LongText) -> models.Windows | None:
   """Makes the windows of --long_text=windows; None for --long_text=truncate."""
   if settings.long_text != "windows":
     return None
+  checks.check_windows(settings)  # Predictor may change flags
   length, stride = settings.max_seq_length, settings.stride
   return models.Windows(length, stride, settings.window_pooling)
 

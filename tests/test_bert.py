@@ -196,5 +196,6 @@ def test_errors_name_the_mistake_and_the_remedy(folder, tmp_path):
       encode(*texts)
   with pytest.raises(FileNotFoundError, match="no checkpoint in the folder"):
     bert.load(tmp_path)
-  with pytest.raises(ValueError, match="max_seq_length 99 exceeds"):
-    bert.load(folder, max_seq_length=99)
+  for length, reason in ((99, "exceeds"), (2, "is less than 3")):
+    with pytest.raises(ValueError, match=f"max_seq_length {length} {reason}"):
+      bert.load(folder, max_seq_length=length)

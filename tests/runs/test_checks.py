@@ -417,6 +417,8 @@ def test_windows_get_their_stride_and_length_from_flags(flags, stride, length):
   windows = models.Windows(args.max_seq_length, stride, "max")
   expected = windows if "long_text" in flags else None
   assert session.text_windows(args) == expected
+  with pytest.raises(ValueError, match="leaves tokens out"):
+    session.text_windows(args.replace(**WINDOWS, window_stride=9))
 
 
 def test_only_a_network_with_a_bilstm_can_freeze_a_bilstm():
