@@ -97,6 +97,7 @@ def test_a_variant_trains_and_evaluates(given, tmp_path, options):
   with_nsp = "next_sentence_loss" in programs.results(tmp_path)
   assert with_nsp == ("objective" not in options)
   assert log.count("evaluation at step") == 2  # at steps 2 and 4
+  assert "valid node name" not in log
   # Four steps end before the warm-up of five steps does.
   assert "never reaches --learning_rate" in log
 

@@ -145,7 +145,7 @@ class Optimizer:
         args = own, variables, slots, scalars, options
         update(variables[0], self._run_update, args, group=False)
 
-  def _update(self, _, gradients, variables, slots, scalars, options):
+  def _update(self, first, gradients, variables, slots, scalars, options):
     """Updates a group's slots, and its variables that have a gradient."""
     _, decay, _ = options
     pairs = zip(gradients, variables, strict=True)

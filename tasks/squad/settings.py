@@ -56,8 +56,8 @@ class Settings(FineTuning):
   null_score_diff_threshold: float | None = original(
     None,
     "Predict no answer if its score exceeds the best answer's by more than "
-    "this. Default: what the last evaluation or prediction in --output_dir "
-    "says, or in a new run --init_checkpoint's folder, else 0.",
+    "this. Default: what an evaluation or prediction has saved in the folder "
+    "of the model's checkpoint, or else in --output_dir, else 0.",
     training=False,
   )
 
