@@ -167,7 +167,6 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
   has trained all steps. Raises ValueError for too few examples.
   """
   settings, source = run.settings, data["train"]
-  before = run.checkpoints.newest_readable()
   steps = _num_steps(settings, task.num_examples(source))
   # Without a training, the next command may evaluate another model.
   if task.labels and not labels.exist(settings.output_dir):
@@ -208,7 +207,7 @@ def train(run: Run[S], task: Task[S], model: keras.Model, data: Data) -> bool:
       best.update(step, scores, model)
       if best.is_final:
         run.training.end()
-  return run.checkpoints.newest_readable() != before
+  return run.training.has_trained
 
 
 def evaluate(

@@ -61,7 +61,7 @@ class Run(Generic[T_co]):
     keep = settings.keep_checkpoint_max
     self.checkpoints = Checkpoints(settings.output_dir, keep)
     self.seed = self.checkpoints.restore_or_set_seed(settings.seed)
-    self.training: loop.Training  # while `train` runs
+    self.training: loop.Training  # set by `train`
     if processes.has_others():
       values = {"--seed": self.seed, "bert_config.json": config}
       with self.scope():

@@ -131,8 +131,7 @@ def test_packed_rows_have_few_shapes_for_xla():
     padding = packed["input_ids"][number:]
     assert not np.any(padding) and np.all(packed["label_ids"][number:] == -1)
   assert shapes == {3, 6, 9, 18}  # multiples of 3, an eighth of the 17 examples
-  batch = _tensors(_tags([9, 10] * 8 + [2]))
-  packed = TAG_ROWS.pack(batch, few_shapes=True)
+  packed = TAG_ROWS.pack(_tensors(_tags([9, 10] * 8 + [2])), few_shapes=True)
   expected = _losses_and_gradients(model, losses.tagging(), packed)
   compiled = tf.function(_losses_and_gradients, jit_compile=True)
   _assert_close(compiled(model, losses.tagging(), packed), expected)

@@ -94,6 +94,7 @@ class Training:
   # and did not evaluate it, the iteration yields the checkpoint's step first.
   evaluated: int = 0
   source: Any = None  # `source.first_corrupt()` describes a corrupt record
+  has_trained: bool = field(default=False, init=False)  # a step has run
   _ended: bool = field(default=False, init=False)
 
   def end(self) -> None:
@@ -123,7 +124,7 @@ class Training:
         begin = time.monotonic()
         sums = self._run_steps(batches, step, number)
         seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
-        step += number
+        step, self.has_trained = step + number, True
         report.add_steps(step, number, sums)
         if plan.saves_at(step):
           self._save(step, report)

@@ -113,8 +113,7 @@ def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
   prefix = str(folder / "deep/model.ckpt")
   values = {"bert/embeddings/word_embeddings": np.zeros((len(TOKENS), 8))}
   for number in (8, 11):  # as text, "8" comes after "11"
-    name = f"bert/encoder/layer_{number}/output/dense/bias"
-    values[name] = np.zeros(8)
+    values[f"bert/encoder/layer_{number}/output/dense/bias"] = np.zeros(8)
   checkpoint.write(prefix, values)
   _check(folder, init_checkpoint=prefix, do_train=True)
   assert "layers 12, but" in caplog.text

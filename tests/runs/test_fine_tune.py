@@ -119,6 +119,13 @@ def test_another_dev_set_first_evaluates_the_old_best_model(tmp_path, changed):
   assert (best["value"], best["evaluated"]) == (0.6, 9)
 
 
+def test_a_worker_that_saves_nothing_has_trained(tmp_path, monkeypatch):
+  monkeypatch.setattr(run_folder.Checkpoints, "save", lambda *_: "")
+  args = _flags(tmp_path, keep_best=False, eval_steps=0)
+  run, task = Run(args, toy.config()), Toy(args, {})
+  assert fine_tune.train(run, task, toy.bag(), {"train": Source(9)})
+
+
 def test_moving_averages_are_evaluated_and_saved(tmp_path):
   args = _flags(tmp_path, ema_decay=0.5, eval_steps=3)
   args = args.replace(save_checkpoints_steps=3, keep_checkpoint_max=0)
@@ -207,6 +214,7 @@ def test_numbers_of_steps_are_rounded_down(tmp_path, monkeypatch):
   args = args.replace(warmup_proportion=0.11)
   start = Run(args, toy.config())
   monkeypatch.setattr(start, "train", train)
+  start.training = types.SimpleNamespace(has_trained=True)
 
   class Packed(Toy):
     unit = "records"
@@ -404,8 +412,7 @@ def test_only_the_chief_predicts_and_all_workers_wait_at_the_end(
   toy.set_worker(monkeypatch, index)
   events.replace(monkeypatch, run_folder, "wait_for_chief")
   settings = programs.arguments("run_ner", do_eval=True, do_predict=True)
-  splits = dict.fromkeys(("dev", "test"), events)
-  fine_tune.fine_tune(Staged(settings, splits))
+  fine_tune.fine_tune(Staged(settings, dict.fromkeys(("dev", "test"), events)))
   stages_of_chief = ["load", "write_evaluation", "predict", "wait_for_chief"]
   expected = [x for x in stages_of_chief if x != "predict" or not index]
   assert [event[0] for event in events] == expected
