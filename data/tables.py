@@ -85,7 +85,7 @@ def _find_format(path, lines, columns, delimiter):
   """Finds the delimiter in the header, and if quotes enclose cells."""
   if delimiter:
     delimiter = _DELIMITERS.get(delimiter.lower(), delimiter)
-    if len(delimiter) != 1:
+    if len(delimiter) != 1 or delimiter in '"\r\n':
       raise UserError(
         f"{setting('delimiter', delimiter)} is not a delimiter: give tab, "
         "comma, semicolon, pipe or one character"

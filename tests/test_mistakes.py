@@ -57,6 +57,7 @@ run_classifier | do_train data_dir=nowhere | nowhere has no file train, dev or t
 run_classifier | do_train -data_dir | this command needs --data_dir
 run_classifier | do_train label_column=kind | no column 'kind'
 run_classifier | do_train delimiter=ab | --delimiter=ab is not a delimiter
+run_swag | do_train delimiter=" | --delimiter=" is not a delimiter
 run_classifier | do_train encoding=cp125 | --encoding=cp125 is not an encoding
 run_classifier | do_train task_name=MRPC delimiter=; | --delimiter is for --task_name=tsv: the columns of MRPC are fixed
 run_classifier | do_train data_dir=excel | excel/train.csv, line 2: byte 0xe4 is not UTF-8: save all files as UTF-8, or give --encoding
