@@ -1,11 +1,11 @@
 """run_classifier.py: data, evaluation, predictions, export."""
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from itertools import chain
 
 import keras
 import numpy as np
@@ -118,13 +118,12 @@ class Classification(Task[Settings]):
     if known := examples.class_weights(settings.class_weights, named):
       return tuple(known.get(label, 1.0) for label in named.labels)
     rows = self.examples["train"][: settings.max_examples]
-    ids = metrics.label_ids(named, rows)
-    if named.multi_label:
-      counts = ids.sum(axis=0)
-      weights = (len(ids) - counts) / np.maximum(counts, 1)
-    else:
-      counts = np.bincount(ids, minlength=len(named.labels))
-      weights = len(ids) / (len(counts) * np.maximum(counts, 1))
+    numbers = Counter(_label_names(named, rows))
+    counts = np.array([numbers[name] for name in named.labels])
+    divisors = np.maximum(counts, 1)
+    weights = (len(rows) - counts) / divisors
+    if not named.multi_label:
+      weights = len(rows) / (len(counts) * divisors)
     weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
     pairs = zip(named.labels, weights, strict=True)
     text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
@@ -142,10 +141,7 @@ class Classification(Task[Settings]):
     if named.labels and rows[0].label is not None:
       expected = named.labels if split == "train" else ()
       unit = "label" if named.multi_label else "example"
-      names: Iterable[Any] = (row.label for row in rows)
-      if named.multi_label:
-        names = itertools.chain.from_iterable(names)
-      labels.log_labels(file, names, expected, unit)
+      labels.log_labels(file, _label_names(named, rows), expected, unit)
     vocab_checks.warn_of_examples(
       lambda row: (row.text_a, row.text_b), rows, settings.tokenizer, file
     )
@@ -163,8 +159,7 @@ class Classification(Task[Settings]):
     layout = settings.tokenizer, length, named.labels, multi_label
     build = partial(examples.TextRecordBuilder, *layout)
     lengths = write_records(path, schema, filled, build, settings.num_workers)
-    flag = settings.row_length_flag
-    log_lengths(file, lengths, length, flag=flag)
+    log_lengths(file, lengths, length, flag=settings.row_length_flag)
     multiple = length_multiple(settings, length, split)
     return RecordDataset(rows, path, schema, multiple, lengths=lengths)
 
@@ -203,8 +198,7 @@ class Classification(Task[Settings]):
       table = classification_report(named.labels, predicted, label_ids)
       logging.info("\n%s", table)
     scores = metrics.results(named, outputs, example_loss, rows, batch_size)
-    is_best = fits and self.is_best(scores[self.metric])
-    if is_best and processes.is_chief():
+    if fits and self.is_best(scores[self.metric]) and processes.is_chief():
       path = settings.threshold_file(labels.THRESHOLDS)
       metrics.save_thresholds(named, path)
     return Evaluation(scores, _judged(settings, named, rows, logits))
@@ -236,6 +230,11 @@ def _answers(settings: Settings, named: ClassificationTask) -> Answers:
   names = None if named.is_regression else named.labels
   texts = TextConfig(settings.tokenizer, settings.row_length, names)
   return Answers(texts, named.has_pairs, named.thresholds)
+
+
+def _label_names(named, rows) -> Iterator[str]:
+  names = (row.label for row in rows)
+  return chain.from_iterable(names) if named.multi_label else names
 
 
 def _judged(settings, named, rows, logits) -> Iterator[Judged]:
