@@ -88,7 +88,7 @@ def main(settings: Settings) -> None:
   checkpoint.restore_strict(model, settings.init_checkpoint)
   program.end_with_reader()
   for text, encoded in zip(texts, examples, strict=True):
-    print(text if settings.text_pair is None else f"{text} | {pair}")
+    print(f"{text} | {pair}" if pair else text)
     [row] = encoded.rows
     batch = {name: value[None] for name, value in row.items()}
     outputs = model(batch, training=False)

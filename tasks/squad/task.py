@@ -115,7 +115,7 @@ class Squad(Task[Settings]):
   def score(
     self, dataset: RecordDataset, predictions: Predictions
   ) -> Evaluation:
-    """Writes and returns scores; none if the file lacks right answers."""
+    """Writes and returns scores. Without answers: none, or 0 in a dry run."""
     settings, questions = self.settings, dataset.examples
     rules = settings.version_2_with_negative, settings.f1_unit
     if {*predictions.answers.values()} <= {"", "empty"}:
@@ -126,11 +126,11 @@ class Squad(Task[Settings]):
       )
     folder, name = settings.output_dir, "squad_scores.json"
     if not metrics.can_score(questions, rules[0]):
-      text = "no scores: not every question has answers; %s"
-      logging.info(text, metrics.REMEDY)
+      logging.info("no scores: some questions lack answers; %s", metrics.REMEDY)
       if processes.is_chief():  # an earlier run may have had scores
         files.remove_old(folder, name)
-      return Evaluation({})
+      scores = {self.metric: 0.0} if settings.evaluates_while_training else {}
+      return Evaluation(scores)
     scores = metrics.score(questions, predictions, *rules)
     if processes.is_chief():
       text = f"{json.dumps(scores, indent=2)}\n"

@@ -53,6 +53,13 @@ def test_a_dry_run_reads_only_the_first_questions(tmp_path, monkeypatch):
   assert len(result.rows) == 2
 
 
+def test_a_dry_run_evaluates_first_questions_without_an_answer(tmp_path):
+  flags = {"dry_run": True, "do_train": True, "keep_best": True}
+  args = _args(tmp_path, " \u200b ", 1, "").replace(**flags)
+  scores = Squad(args, {}).evaluate(None, _eval_data(args))
+  assert scores == {"f1": 0.0}  # for --keep_best
+
+
 def test_the_saved_threshold_belongs_to_the_best_checkpoint(tmp_path):
   flags = {"version_2_with_negative": True, "do_train": True}
   args = _args(tmp_path, " \u200b ", 1).replace(**flags)
