@@ -177,7 +177,7 @@ def figure(claim: Claim, scores: Scores) -> Figure:
 def write(lines: Sequence[dict], docs: Path) -> None:
   """Fills the blocks of results.md, and writes figures to results/."""
   scores = points(lines)
-  commits = sorted({line["commit"][:9] for line in lines})
+  commits = sorted({(line["commit"] or "unknown")[:9] for line in lines})
   planned = {run.name for run in plan.runs()}
   number = sum(line["name"] in planned for line in lines)
   hours = sum(line["cpu_seconds"] for line in lines) / 3600
