@@ -25,11 +25,8 @@ def test_a_text_in_a_users_file_may_have_several_labels(tmp_path):
   custom = task_of(data, f"{tmp_path}/out", multi_label=True, **flags)
   assert custom.labels == LABELS
   assert custom.metrics == ("micro_f1", "macro_f1")
-  rows = [
-    row.label
-    for split in ("train", "dev")
-    for row in examples.read_examples(custom, str(tmp_path), split)
-  ]
+  texts = named_tasks.read(custom, str(tmp_path), ("train", "dev"))
+  rows = [row.label for part in texts.values() for row in part]
   assert rows == [("woe", "joy"), (), ("wit",), ("wit", "joy"), ()]
 
 
@@ -101,11 +98,10 @@ def test_an_evaluation_scores_with_fitted_thresholds_and_with_0_5():
   assert result["eval_macro_f1_at_0.5"] == pytest.approx(2 / 3 / 3)
 
 
-def _weights(setting, custom, *names):
+def _weights(setting, named, *names):
   args = SimpleNamespace(class_weights=setting, max_examples=4)
   rows = [TextExample("", "", label=name) for name in names]
-  texts = task.Classification(args, {"train": rows}, named=custom)
-  return texts.class_weights()
+  return task.Classification(args, {"train": rows}, named=named).class_weights()
 
 
 def _one_label(*names):

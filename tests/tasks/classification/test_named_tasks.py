@@ -80,10 +80,8 @@ def test_a_short_row_of_qqp_is_skipped_in_train_but_refused_in_test(tmp_path):
 
 def test_only_rows_of_the_chosen_language_are_read_from_xnli(tmp_path):
   columns = COLUMNS["xnli"].replace(" ", "\t")
-  rows = [
-    f"{language}\tneutral\t.\t.\t.\t.\t{language}\ttwo\t7"
-    for language in ("fr", "zh", "fr")
-  ]
+  row = "{0}\tneutral\t.\t.\t.\t.\t{0}\ttwo\t7"
+  rows = map(row.format, ("fr", "zh", "fr"))
   (tmp_path / "xnli.dev.tsv").write_text("\n".join([columns, *rows]))
   for language, guids in (("zh", ["dev-2"]), ("fr", ["dev-1", "dev-3"])):
     flags = {"task_name": "xnli", "xnli_language": language}

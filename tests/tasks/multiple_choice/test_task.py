@@ -107,15 +107,13 @@ LOGITS = np.log(np.array(ODDS, np.float32))
 def test_predictions_are_written_to_two_files(args, tmp_path, monkeypatch):
   monkeypatch.setattr(task.loop, "outputs", lambda *_: {"logits": LOGITS})
   records = task.RecordDataset(EXAMPLES, "", None, 8)
-  Swag(args.replace(output_dir=str(tmp_path)), {}).predict(
-    None, "test", records, 1
-  )
+  swag = Swag(args.replace(output_dir=str(tmp_path)), {})
+  swag.predict(None, "test", records, 1)
   numbers = np.array(programs.table(tmp_path / "test_results.tsv"), float)
   expected = np.divide(ODDS, np.sum(ODDS, axis=1, keepdims=True))
   np.testing.assert_allclose(numbers, expected, rtol=1e-6)
   header, *rows = programs.table(tmp_path / "test_predictions.tsv")
-  names = ("number", "prediction", "text", "ending0", "ending1", "ending2")
-  assert header == [*names]
+  assert header == "number prediction text ending0 ending1 ending2".split()
   assert [row[:3] for row in rows] == [
     ["0", "1", "a bell rings loudly"],  # one cell on one line
     ["1", "2", "it rains"],
