@@ -19,15 +19,9 @@ def _judged(text, truth, *probabilities):
   number = int(np.argmax(probabilities))
   pair = LABELS[truth], LABELS[number]
   answer = {"label": pair[1], "labels": LABELS}
-  return Judged(
-    {"text": text},
-    answer | {"probabilities": [*probabilities]},
-    *pair,
-    is_right=truth == number,
-    probability=max(probabilities),
-    pairs=[pair],
-    truth=truth,
-  )
+  answer["probabilities"] = [*probabilities]
+  facts = truth == number, max(probabilities), [pair], truth
+  return Judged({"text": text}, answer, *pair, *facts)
 
 
 JUDGED = [
@@ -41,9 +35,8 @@ JUDGED = [
 def _data(folder, judged=JUDGED, curves=()):
   scores = {"eval_accuracy": np.float32(0.5)}
   flags = {"learning_rate": (5e-5, 3e-5), "train_batch_size": 8}
-  path = run_page.write(
-    str(folder), {"program": "run_x"}, flags, curves, scores, judged
-  )
+  parts = {"program": "run_x"}, flags, curves, scores, judged
+  path = run_page.write(str(folder), *parts)
   html = (folder / run_page.NAME).read_text()
   assert path == str(folder / run_page.NAME)
   assert "src=" not in html and "https:" not in html
@@ -137,12 +130,7 @@ def test_a_browser_draws_the_page(tmp_path):
     assert page.run("document.querySelectorAll('#panels svg').length") == 1
     assert page.run("document.querySelectorAll('#panels .evaluation').length")
     assert page.run("document.querySelectorAll('#confusion tr').length")
-  for part in (
-    "3 of 5 answers are wrong",
-    "sure </script>",
-    "temperature scaling",
-    "right answer: stop",
-    "It rains.",
-  ):
+  parts = "3 of 5 answers are wrong", "sure </script>", "temperature scaling"
+  for part in (*parts, "right answer: stop", "It rains."):
     assert part in text
   assert "stop | go" not in text  # the bars show the choices

@@ -76,22 +76,13 @@ def test_each_data_flag_reaches_the_input_pipeline(tmp_path, monkeypatch):
   for name in "abc":
     (tmp_path / name).write_text(name)
   a, b, c = (str(tmp_path / name) for name in "abc")
-  args = _args(
-    input_file=f"{a},{b}",
-    eval_file=c,
-    sampling_weights=(3.0, 1.0),
-    max_predictions_per_seq=4,
-    masked_lm_prob=0.25,
-    mask_token_prob=0.5,
-    random_token_prob=0.125,
-    do_whole_word_mask=True,
-    max_seq_length=64,
-    vocab_file="v",
-    max_corrupt_records=7,
-    output_dir="out",
-    pack_examples=True,
-    objective="right_to_left",
-  )
+  masks = {"max_predictions_per_seq": 4, "masked_lm_prob": 0.25}
+  masks |= {"mask_token_prob": 0.5, "random_token_prob": 0.125}
+  flags = {"input_file": f"{a},{b}", "eval_file": c, "output_dir": "out"}
+  flags |= {"sampling_weights": (3.0, 1.0), "do_whole_word_mask": True}
+  flags |= {"max_seq_length": 64, "vocab_file": "v", "pack_examples": True}
+  flags |= {"max_corrupt_records": 7, "objective": "right_to_left"}
+  args = _args(**masks, **flags)
   monkeypatch.setattr(task, "CausalTargets", lambda *given: given)
   monkeypatch.setattr(settings.Settings, "tokenizer", "v")
   monkeypatch.setattr(settings, "find_schema", lambda _, *given: given)
