@@ -69,7 +69,7 @@ def test_background_and_worker_processes_keep_their_handler(handler, modules):
 
 TERMINATED = """
 import os, signal
-import split_sentences
+from split_sentences import SplitSettings
 from cli import program
 from storage import files
 
@@ -77,9 +77,7 @@ def main(args):
   with files.open_for_writing(args.output_file):
     os.kill(os.getpid(), signal.SIGTERM)
 
-program.run(
-  split_sentences.SplitSettings, lambda _: None, main, writes_files=True
-)
+program.run(SplitSettings, lambda _: None, main, writes_files=True)
 """
 
 

@@ -66,9 +66,7 @@ class Program(Settings):
   dtype: str = device("a", "A type.", choices=("a", "b"))
 
 
-def test_a_required_text_must_not_be_empty_and_an_empty_flag_is_warned_of(
-  caplog,
-):
+def test_a_required_text_is_not_empty_and_empty_flags_are_warned_of(caplog):
   values = flags.FlagValues()
   settings.define(Program, values)
   values(["program", "--text=", "--start="])
@@ -168,8 +166,9 @@ def test_unused_libraries_are_hidden_from_keras_and_tensorflow(monkeypatch):
   monkeypatch.delitem(sys.modules, "colorsys", raising=False)
   start_up.start_sooner()
   for importer in ("keras.src.any", "tensorflow.python.any"):
-    message = f"colorsys is hidden from {importer}"
-    with pytest.raises(ImportError, match=message):
+    with pytest.raises(
+      ImportError, match=f"colorsys is hidden from {importer}"
+    ):
       exec("import colorsys", {"__name__": importer})
     exec("import colorsys", {"__name__": "kerasana"})  # no module of Keras
     assert sys.modules.pop("colorsys")

@@ -215,10 +215,9 @@ def test_a_warning_names_a_trial_that_was_trained_with_other_examples(
   assert "other examples" not in log.text
   training_program.run_sweep(_flags(tmp_path), "ab")  # seed 2
   training_program.run_sweep(_flags(tmp_path), "cd")
-  names = ("rate_1e-05_seed_2", "rate_3e-05_seed_2")
-  for name in names:
+  for name in ("rate_1e-05_seed_2", "rate_3e-05_seed_2"):
     assert f"{name} was trained with other examples; to train" in log.text
-  assert log.text.count("other examples") == len(names)
+  assert log.text.count("other examples") == 2
 
 
 def test_a_failed_trial_ends_the_sweep(tmp_path, commands, monkeypatch):
