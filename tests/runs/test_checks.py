@@ -107,9 +107,7 @@ def test_a_number_of_heads_or_an_activation_unlike_the_trainings_is_refused(
         _check(folder, **{start: run, "do_train": do_train})
 
 
-def test_a_training_may_start_from_the_lower_layers_of_a_checkpoint(
-  folder, caplog
-):
+def test_a_training_may_start_from_lower_layers_of_a_checkpoint(folder, caplog):
   prefix = str(folder / "deep/model.ckpt")
   values = {"bert/embeddings/word_embeddings": np.zeros((len(TOKENS), 8))}
   for number in (8, 11):  # as text, "8" comes after "11"
@@ -237,9 +235,7 @@ def test_a_restored_head_needs_the_flags_and_labels_of_its_training(
 
 
 @pytest.mark.parametrize("listing", ["", 'x: "model.ckpt-3"'])
-def test_a_run_is_refused_if_the_file_checkpoint_names_no_checkpoint(
-  folder, listing
-):
+def test_a_run_is_refused_if_the_file_checkpoint_names_none(folder, listing):
   run = folder / "run"
   (run / "checkpoint").write_text(listing)
   with pytest.raises(UserError, match="run has checkpoints, but its file"):

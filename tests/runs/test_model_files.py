@@ -153,9 +153,7 @@ def test_a_warning_names_files_with_changed_data(tmp_path, caplog):
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "new": "4"})
   assert not caplog.text
   model_files.warn_if_changed(args, str(tmp_path), {"a": "1", "b": "5"})
-  assert (
-    f"{tmp_path} was trained with other records in b; to train" in caplog.text
-  )
+  assert f"{tmp_path} was trained with other records in b; to" in caplog.text
 
 
 # --- command.flags -----------------------------------------------------------

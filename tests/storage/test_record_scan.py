@@ -28,7 +28,7 @@ def _scanned(monkeypatch):
   """Lists the paths that are scanned."""
   scan, paths = record_scan._scan, []
   monkeypatch.setattr(
-    record_scan, "_scan", lambda path: paths.append(path) or scan(path)
+    record_scan, "_scan", lambda x: paths.append(x) or scan(x)
   )
   return paths
 
