@@ -82,6 +82,7 @@ run_classifier | do_train num_cpu_devices=2 | --num_cpu_devices needs --distribu
 run_classifier | do_export export_dir=new export_format= | --export_format=: give one or more of
 run_classifier | do_export output_dir=tuned export_dir=new[1] | reads no checkpoint from
 run_classifier | do_export output_dir=tuned export_dir=numberless/2 | where a server looks for no version: name a folder that is in no export
+run_classifier | do_export output_dir=new/a export_dir=new | new holds --output_dir: name another
 run_classifier | do_train output_dir=tuned num_seeds=2 do_eval init_checkpoint=tuned | tuned/a.ckpt is of an earlier training or sweep: name another
 run_classifier | do_train output_dir=swept | swept/best is of an earlier training or sweep: name another
 run_classifier | do_train teacher=data | is not an --output_dir of run_classifier.py
