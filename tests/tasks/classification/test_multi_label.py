@@ -132,13 +132,8 @@ def test_class_weights_reach_the_objective_of_one_or_several_labels():
   assert np.asarray(weights["example_loss"]).tolist() == [1, 3, 3]
   batch = {"label_ids": np.eye(3, dtype=int)}
   outputs, weights = {"logits": np.zeros((3, 3), np.float32)}, (1.0, 2.0, 4.0)
-  result, expected = (
-    objective.losses(outputs, batch)["example_loss"]
-    for objective in (
-      task.objective(several_labels(), weights),
-      losses.multi_label(weights),
-    )
-  )
+  both = task.objective(several_labels(), weights), losses.multi_label(weights)
+  result, expected = (x.losses(outputs, batch)["example_loss"] for x in both)
   np.testing.assert_array_equal(result, expected)
 
 

@@ -35,15 +35,14 @@ def test_a_record_may_have_a_score(tokenizer, tmp_path):
 
 def test_two_processes_write_the_same_records(tokenizer, tmp_path, monkeypatch):
   monkeypatch.setattr(write_records, "_CHUNK", 3)
+  write = write_records.write_records
   prepare = functools.partial(TextRecordBuilder, tokenizer, 8, ("no", "yes"))
   schema = features.classification(8)
   texts = ["a " * (i % 9) for i in range(40)]
   examples = [TextExample("x", text, "b", "yes") for text in texts]
   for processes in (1, 2):
     path = str(tmp_path / str(processes))
-    lengths = write_records.write_records(
-      path, schema, examples, prepare, processes
-    )
+    lengths = write(path, schema, examples, prepare, processes)
     # Lengths are counted before the truncation to eight tokens.
     assert lengths == Counter(4 + i % 9 for i in range(40))
   first, second = (tmp_path / name for name in "12")
@@ -51,7 +50,5 @@ def test_two_processes_write_the_same_records(tokenizer, tmp_path, monkeypatch):
   assert len(list(tf.data.TFRecordDataset(str(first)))) == 40
   wrong = [TextExample("x", "a", None, label) for label in ("no", "maybe")]
   with pytest.raises(KeyError, match="maybe"):
-    write_records.write_records(
-      str(tmp_path / "out"), schema, wrong * 3, prepare, 2
-    )
+    write(str(tmp_path / "out"), schema, wrong * 3, prepare, 2)
   assert not (tmp_path / "out").exists()

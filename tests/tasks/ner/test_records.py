@@ -105,9 +105,8 @@ def test_each_word_has_a_label_in_exactly_one_record(
   result = metrics.best_tags(np.eye(len(TAGS))[ids], TAGS, sentences)
   assert result == [sentence.tags for sentence in sentences]
   assert np.sum(labels != -1) == sum(len(s.words) for s in sentences)
-  assert [row["input_ids"][sum(row["input_mask"]) - 1] for row in rows] == (
-    [SEP] * len(rows)
-  )
+  last = [row["input_ids"][sum(row["input_mask"]) - 1] for row in rows]
+  assert last == [SEP] * len(rows)
 
 
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=40), st.integers(7, 20))
