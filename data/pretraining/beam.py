@@ -207,9 +207,9 @@ def _run(build, options) -> None:
   if __package__ == "data.pretraining":
     folders = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)
-  pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
-  build(pipeline)
   try:
+    pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
+    build(pipeline)
     pipeline.run().wait_until_finish()
   except Exception as error:  # each runner raises its own type
     # A worker's error is the last in Beam's traceback.

@@ -2,6 +2,7 @@
 
 import html
 import re
+import sys
 from collections.abc import Iterator
 from itertools import chain
 
@@ -36,8 +37,7 @@ def read_wikipedia(path: str, progress: Progress) -> Iterator[list[str]]:
   for article in _articles(path):
     passages = []
     # WikiExtractor writes &lt;, &gt; and &amp;.
-    lines = (html.unescape(line).strip() for line in article)
-    paragraphs = [line for line in lines if line]
+    paragraphs = [x for line in article if (x := html.unescape(line).strip())]
     for text in paragraphs:
       words = _num_words(text)
       is_complete = words >= _MANY_WORDS or _ARTICLE_SENTENCE_END.search(text)
@@ -80,13 +80,13 @@ def _articles(path) -> Iterator[list[str]]:
 def read_book(path: str, progress: Progress) -> list[str]:
   """Reads the passages of books, without Project Gutenberg's licences."""
   lines: list[str] = []
-  end, is_text = 0, True  # end of the last complete book
+  begin, is_text = 0, True  # a licence may begin at lines[begin]
   for line in textfiles.lines(path):
     if mark := _LICENCE.search(line):
       is_text = mark[1].upper() == "START"
       if is_text:
-        del lines[end:]  # the licence before the text
-      end = len(lines)
+        del lines[begin:]
+      begin = sys.maxsize if is_text else len(lines)  # none within a book
     elif is_text:
       lines.append(line)
   passages, blocks = [], list(split_documents(lines))

@@ -51,9 +51,9 @@ class WordCounter:
         self._words[word] += count
     self._pieces.clear()
     while len(self._words) > self._max_words:
-      self._max_dropped += 1
-      words, limit = self._words.items(), self._max_dropped
-      self._words = Counter({w: n for w, n in words if n > limit})
+      limit = max(self._max_dropped + 1, min(self._words.values()))
+      self._words = Counter({w: n for w, n in self._words.items() if n > limit})
+      self._max_dropped = limit
       logging.info("dropped words counted %d times or less", self._max_dropped)
 
 

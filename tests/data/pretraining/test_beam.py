@@ -11,7 +11,7 @@ pytest.importorskip(
 from data.pretraining import beam, documents, shards
 from data.pretraining.documents import TextFormat
 from data.pretraining.vocab_learning import WordCounter
-from storage import record_scan, tfrecord
+from storage import UserError, record_scan, tfrecord
 from tests.data.pretraining import corpus
 
 SINGLE = ["--runner=DirectRunner"]
@@ -88,6 +88,11 @@ def test_an_error_names_the_line_and_leaves_no_file(text, message, tmp_path):
   with pytest.raises(ValueError, match=message):
     beam.write(corpus.build_config(), [str(path)], output, SINGLE)
   assert os.listdir(tmp_path) == ["text"]
+
+
+def test_an_unknown_runner_is_named(text, tmp_path):
+  with pytest.raises(UserError, match="Unexpected pipeline runner: Foo"):
+    beam.write(corpus.build_config(), [text], f"{tmp_path}/o", ["--runner=Foo"])
 
 
 def test_files_of_an_earlier_run_are_removed(text, tmp_path):

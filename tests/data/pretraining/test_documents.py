@@ -159,6 +159,7 @@ BOOKS = f"a.\n\n{START}\n\nb.\n\n{START.replace('Start', 'End')}\n\nc.\n\n" * 2
     ("w " * 20, [("w " * 20).strip()]),
     ("THE END.\n\n* * *\n\n1.", []),
     (BOOKS, ["b.", "b."]),
+    (f"a.\n\n{START}\n\nb.\n\nc.\n\n{START}\n\nd.", ["b.", "c.", "d."]),
     ("\u0e02" * 60, ["\u0e02" * 60]),  # Thai has no marks
   ],
 )
