@@ -172,8 +172,8 @@ def to_list(values: np.ndarray) -> list:
 
   NaN and infinity, which JSON lacks, become None.
   """
-  if values.dtype.kind == "f" and values.size < _MAX_SHORT_FLOATS:
-    values = values.astype(np.float32).astype("U").astype(float)
+  if values.dtype == np.float32 and values.size < _MAX_SHORT_FLOATS:
+    values = values.astype("U").astype(float)
   if values.dtype.kind == "f" and not np.isfinite(values).all():
     return np.where(np.isfinite(values), values, np.array(None)).tolist()
   return values.tolist()
@@ -203,10 +203,9 @@ def read_lines(lines: Iterable[bytes], predict) -> Iterator[dict]:
       names = ", ".join(predict.inputs)
       raise UserError(f"line {number} is not an object with {names}")
     try:
-      row = check(row, predict)
+      yield check(row, predict)
     except UserError as error:
       raise UserError(f"line {number}: {error}") from None
-    yield row
 
 
 def check(row: Mapping, predict) -> dict:

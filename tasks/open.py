@@ -146,7 +146,7 @@ class Predictor:
           f"for a URL, give {setting('files')}, the folder of the served "
           "export, and neither an engine nor flags of the training"
         )
-      own = load_answers(os.fspath(files))
+      own = load_answers(os.path.expanduser(files))
       self._answer = remote.text_model(path, own, timeout)
     else:
       if path.startswith("hf://"):

@@ -212,15 +212,16 @@ def _opened(monkeypatch):
 
 URL = "http://host:8501/v1/models/m"
 SAFE = URL.replace("http", "https")
+HOME = os.path.expanduser("~/m")
 _FALSE = {"do_lower_case": False, "vocab_file": "", "top_k": 0}
-_QUICK = {"files": "f", "timeout": 0.5}
+_QUICK = {"files": "~/m", "timeout": 0.5}
 OPENED = [
   (["/m"], {}, [("folder", "/m", "auto")]),
-  (["~/m"], {}, [("folder", os.path.expanduser("~/m"), "auto")]),
+  (["~/m"], {}, [("folder", HOME, "auto")]),
   (["/m", "litert"], {}, [("folder", "/m", "litert")]),
   (["/m"], _FALSE, [("folder", "/m", "auto", _FALSE)]),  # but not left out
   ([URL], {"files": "f"}, [("files", "f"), ("url", URL, "answers", 30.0)]),
-  ([SAFE], _QUICK, [("files", "f"), ("url", SAFE, "answers", 0.5)]),
+  ([SAFE], _QUICK, [("files", HOME), ("url", SAFE, "answers", 0.5)]),
 ]
 
 

@@ -51,14 +51,11 @@ class Answers(answers.Answers):
       )
     if labels is None:
       return {"score": to_list(logits)[0]}
-    answer: dict[str, Any]
     if self._thresholds.size:
-      probabilities = answers.sigmoid(logits)
-      predicted = [*compress(labels, probabilities >= self._thresholds)]
+      probs = answers.sigmoid(logits)
+      predicted = [*compress(labels, probs >= self._thresholds)]
       answer = {"predicted": predicted, "num_predicted": len(predicted)}
     else:
-      probabilities = answers.softmax(logits)
+      probs = answers.softmax(logits)
       answer = {"label": labels[logits.argmax()]}
-    answer["labels"] = [*labels]
-    answer["probabilities"] = to_list(probabilities)
-    return answer
+    return answer | {"labels": [*labels], "probabilities": to_list(probs)}

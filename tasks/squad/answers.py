@@ -18,7 +18,7 @@ import numpy as np
 
 from data.vocab import Tokenizer
 from serving import answers
-from serving.answers import Encoded, TextConfig, Texts
+from serving.answers import Encoded, TextConfig, Texts, to_list
 from storage.processes import Chunk
 from tasks.squad import records
 from tasks.squad.examples import WORD, SquadExample
@@ -278,13 +278,13 @@ class Answers(answers.Answers):
     rules = self.config.tokenizer, self._decoding
     predictions = decode([example], windows, logits, *rules)
     entries = predictions.nbest[""]
-    spans = predictions.spans[""]
 
     def named(index):
       entry = entries[index]
       score = entry["start_logit"] + entry["end_logit"]
-      span = position(entry["text"], spans[index], words)
-      values = entry["text"], score, entry["probability"], *span
+      numbers = to_list(np.array([score, entry["probability"]]))  # None for NaN
+      span = position(entry["text"], predictions.spans[""][index], words)
+      values = entry["text"], *numbers, *span
       return dict(zip(_NAMES, values, strict=True))
 
     texts = [entry["text"] for entry in entries]
@@ -294,7 +294,7 @@ class Answers(answers.Answers):
       if not best["answer"]:  # no candidate text
         best |= {"score": 0.0, "probability": 0.0}
       result |= {f"best_{name}": value for name, value in best.items()}
-      result["null_odds"] = predictions.null_odds[""]
+      result["null_odds"] = to_list(np.array(predictions.null_odds[""]))
     top = [named(i) for i in range(len(texts))[: self._decoding.export_top_k]]
     if top:
       for name, plural in zip(_NAMES, _PLURALS, strict=True):
@@ -306,10 +306,7 @@ class Answers(answers.Answers):
 def position(
   text: str, span: Span | None, words: Sequence[re.Match]
 ) -> tuple[int, int]:
-  """Start and end of a text in the context; -1 and -1 without `span`.
-
-  `words`: matches of the context's words.
-  """
+  """Start and end of a text in the context of `words`; -1, -1 without span."""
   if span is None:
     return -1, -1
   spanned = words[span.first : span.last + 1]

@@ -160,6 +160,15 @@ def test_answers_equal_the_predictions_of_run_squad(number, tmp_path):
     assert ask(model, [pair]) == [row]
 
 
+def test_numbers_of_a_model_without_finite_logits_are_null():
+  def logits(inputs, training=False):
+    nan = tf.fill(tf.shape(inputs["input_ids"]), float("nan"))
+    return {"start_logits": nan, "end_logits": nan}
+
+  [row] = ask(make_model(logits, choice=DecodingConfig(**V2)), [("who?", "a")])
+  assert {row[k] for k in ("score", "best_probability", "null_odds")} == {None}
+
+
 def test_answers_have_their_positions_in_the_context():
   smith = tokenizer(True).vocab["smith"]
 
