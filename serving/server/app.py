@@ -34,9 +34,6 @@ _PAGE_HEADERS = {
 _METRICS_TYPE = {"content-type": prometheus_client.CONTENT_TYPE_LATEST}
 _PREFLIGHT = "access-control-allow-methods"
 
-# Bucket bounds of the histogram of texts.
-_TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-
 
 class Response(NamedTuple):
   """An HTTP response; `headers` lacks content-length, which the app adds."""
@@ -59,7 +56,8 @@ class Metrics:
     self.requests = Counter("requests", "Answers.", ["model", "status"], **base)
     self.seconds = Histogram("seconds", "Latency.", **model)
     name, text = "batch_texts", "Texts of a call."
-    self.batch_texts = Histogram(name, text, buckets=_TEXTS, **model)
+    buckets = [1 << power for power in range(10)]  # 1 to 512
+    self.batch_texts = Histogram(name, text, buckets=buckets, **model)
     self._queue = Gauge("queue_texts", "Texts that wait.", **model)
     self._version = Gauge("version", "Newest, or 0.", **model)
 

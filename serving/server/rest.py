@@ -50,8 +50,8 @@ def read_inputs(document: dict, specs: Mapping[str, Spec]) -> list[dict]:
     given = ", ".join(columns)[:200]
     raise RestError(f"inputs are {', '.join(specs)}, and not {given}")
   values = [_read(k, column, specs[k]) for k, column in columns.items()]
-  if len({*map(len, values)}) > 1:
-    raise RestError("inputs have different numbers of rows")
+  if not all(len(column) == len(values[0]) > 0 for column in values):
+    raise RestError("inputs have no rows, or different numbers of rows")
   rows = zip(*values, strict=True)
   return [dict(zip(columns, row, strict=True)) for row in rows]
 

@@ -46,10 +46,8 @@ def test_each_url_answers_get_and_head(client):
     assert client.request("HEAD", f"/v1/models/{path}")[0] == 200
   for path in ("toy/metadata", "toy/versions/7/metadata"):
     assert client.get(f"/v1/models/{path}") == (200, METADATA)
-  assert client.get("/models") == (
-    200,
-    {"models": ["toy"], "facts": {"toy": {"task": "none"}}},
-  )
+  listed = {"models": ["toy"], "facts": {"toy": {"task": "none"}}}
+  assert client.get("/models") == (200, listed)
   for case in GET_ERRORS.strip().splitlines():
     path, status, message = case.split(" | ")
     assert client.get(path) == (int(status), {"error": message})
@@ -77,9 +75,8 @@ def test_each_predict_url_and_body_has_the_expected_answer(client, case):
 
 
 def test_bodies_of_wrong_sizes_are_refused(client):
-  message = (
-    "the request has 513 texts: send at most 512 at a time (max_queue_size)"
-  )
+  message = "the request has 513 texts: send at most 512 at a time"
+  message += " (max_queue_size)"
   assert client.ask({"instances": ["a"] * 513}) == (400, {"error": message})
   assert client.ask({"instances": ["a"] * 512})[0] == 200
   message = "the request has more than 10000 bytes (max_request_bytes)"

@@ -32,10 +32,8 @@ def _model(folder, num_versions=1, load=Version):
 def test_versions_are_exports_and_folders_with_numbers(folder):
   expected = {1: f"{folder}/1", 9: f"{folder}/9", 10: f"{folder}/0010"}
   assert models.find_versions(str(folder)) == expected
-  for name, file, number in (
-    ("0010", "model_int8.tflite", 10),
-    ("2b", "run.json", 1),
-  ):
+  exports = ("0010", "model_int8.tflite", 10), ("2b", "run.json", 1)
+  for name, file, number in exports:
     (folder / name / file).touch()
     versions = models.find_versions(f"{folder}/{name}")
     assert versions == {number: f"{folder}/{name}"}

@@ -67,11 +67,8 @@ def test_only_pages_of_allowed_origins_read_answers_and_errors(
     for path in ("/", "/models", "/metrics"):
       assert client.request("OPTIONS", path, None, page)[0] == 404
   assert (asked[0], plain[0]) == (200 if expected else 400, 400)
-  answer = {
-    "allow-methods": "GET, POST",
-    "allow-headers": "authorization,content-type",
-    "max-age": "600",
-  }
+  answer = {"allow-methods": "GET, POST", "max-age": "600"}
+  answer |= {"allow-headers": "authorization,content-type"}
   for name, value in answer.items():
     assert asked[1][prefix + name] == (value if expected else None)
 

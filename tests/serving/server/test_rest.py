@@ -94,7 +94,8 @@ text | {"inputs": [{"b64": "*"}]} | {'b64': '*'} has no base64 data
 pair | {"inputs": [1]} | x[0] is 1: give int32 in lists of equal lengths, nesting depth 1
 cube | {"inputs": [[[1], [2]], [[1], [2, 3]]]} | x[1] is [[1], [2, 3]]: give int32 in lists of equal lengths, nesting depth 2
 pair | {"inputs": [[1], [2147483648]]} | x[1] is [2147483648]: give int32 in lists of equal lengths, nesting depth 1
-named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | inputs have different numbers of rows
+named | {"inputs": {"tag": ["foo"], "signal": [[1, 2, 3, 4, 5], [3, 4, 1, 2, 5]], "sensor": [[[1, 2], [3, 4]], [[4, 5], [6, 8]]]}} | inputs have no rows, or different numbers of rows
+pair | {"inputs": []} | inputs have no rows, or different numbers of rows
 """  # noqa: E501
 SPECS |= {"pair": {"x": Spec("int32", 2)}, "cube": {"x": Spec("int32", 3)}}
 

@@ -75,12 +75,9 @@ class _Model:
       optional=frozenset(["text_pair"]),
       word_lists=frozenset(),
     )
+    shapes = {"features": {"input_ids": 1}, "outputs": {"logits": [-1, 3]}}
     self.engine = SimpleNamespace(
-      name="an engine",
-      max_rows=max_rows,
-      run=list,
-      features={"input_ids": 1},
-      outputs={"logits": [-1, 3]},
+      name="an engine", max_rows=max_rows, run=list, **shapes
     )
 
   stream = iter
@@ -104,12 +101,8 @@ def test_a_version_describes_its_inputs_outputs_and_facts():
     "text_pair": Spec("string", 1, is_optional=True),
     "choices": Spec("string", 2),
   }
-  assert version.facts == {
-    "task": "multiple choice",
-    "engine": "an engine",
-    "max_seq_length": 9,
-    "labels": ["a"],
-  }
+  facts = {"task": "multiple choice", "engine": "an engine"}
+  assert version.facts == facts | {"max_seq_length": 9, "labels": ["a"]}
   # The warm-up answers None for is_next, so the type of is_next is unknown.
   assert [*version.signature_def["serving_default"]["outputs"]] == ["is_right"]
 
