@@ -1,18 +1,21 @@
 """Base class of engines, which compute outputs for rows of token ids."""
 
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from serving import answers
 from serving.answers import Engine, Outputs, Row
 
-# Tokens of a batch: enough to keep a CPU busy, few enough for its caches.
-_CPU_TOKENS = 1024
-_MIN_ROWS, _MAX_ROWS = 8, 32
+_MIN_ROWS, _MAX_ROWS = 8, 32  # of a batch
+# Masked positions whose logits memory holds: 250 MB for a base model.
+_MAX_MASKS = 2048
 # TensorFlow and LiteRT say in a line what is wrong, then name the node.
 _NODE = re.compile(r"(?m)^(.*?)(?:\n\s*\[\[\{\{node |Node number \d+ \()")
 
@@ -41,7 +44,7 @@ class Batches(Engine):
 
   name = "TensorFlow"
   max_rows = _MAX_ROWS
-  max_tokens = _CPU_TOKENS
+  max_tokens = 1024  # enough to keep a CPU busy, few enough for its caches
 
   def __init__(self, features: dict[str, int], outputs: dict[str, list[int]]):
     self.features, self.outputs = features, outputs
@@ -55,7 +58,7 @@ class Batches(Engine):
   def run(self, rows: Iterable[Row]) -> Iterator[Outputs]:
     """See answers.Engine. Memory holds the outputs of few batches."""
     iterator = iter(rows)
-    while part := list(islice(iterator, 4 * self.max_rows)):
+    while part := list(self._part(iterator)):
       results: list[Outputs] = [{} for _ in part]
       for indices in batches(part, self.max_tokens, self.max_rows):
         outputs = self._call(answers.stack([part[i] for i in indices]))
@@ -65,6 +68,14 @@ class Batches(Engine):
             length = len(part[index][other])
             results[index][name] = results[index][name][:length]
       yield from results
+
+  def _part(self, rows):
+    masks = 0
+    for row in islice(rows, 4 * self.max_rows):
+      yield row
+      masks += len(row.get("masked_lm_positions", ()))
+      if masks >= _MAX_MASKS:
+        break
 
   def _call(self, inputs: dict[str, np.ndarray]) -> Outputs:
     raise NotImplementedError
@@ -77,5 +88,10 @@ def first_line(message: str) -> str:
 
 
 def num_cores() -> int:
+  """Returns how many cores this process may use, which a container limits."""
   affinity = getattr(os, "sched_getaffinity", None)  # not on macOS
-  return len(affinity(0)) if affinity else os.cpu_count() or 1
+  cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+  with suppress(OSError, ValueError):  # no limit: no file, or "max"
+    quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+    cores = min(cores, math.ceil(quota / period))
+  return cores

@@ -35,10 +35,9 @@ class RemoteEngine(Batches):
     if login:
       user, _, password = map(urllib.parse.unquote, login.partition(":"))
       self._login = base64.b64encode(f"{user}:{password}".encode()).decode()
-    document = self._fetch("/metadata")
     try:
-      signatures = document["metadata"]["signature_def"]["signature_def"]
-      signature = signatures[SIGNATURE]
+      signatures = self._fetch("/metadata")["metadata"]["signature_def"]
+      signature = signatures["signature_def"][SIGNATURE]
       inputs, outputs = (
         {
           name: [int(size["size"]) for size in info["tensor_shape"]["dim"]]

@@ -77,9 +77,7 @@ class TensorFlowEngine(Batches):
     for shape in product(_FEW_ROWS, lengths):
       specs = {name: tf.TensorSpec(shape, tf.int32) for name in self.features}
       program = tf.function(
-        lambda **inputs: self._function(**inputs),
-        autograph=False,
-        jit_compile=True,
+        lambda **x: self._function(**x), autograph=False, jit_compile=True
       ).get_concrete_function(**specs)
       program(**{name: tf.zeros(shape, tf.int32) for name in specs})
       self._programs[shape] = program

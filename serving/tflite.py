@@ -47,9 +47,8 @@ class LiteRtEngine(Engine):
     self._num_workers = min(max(others, 1), cores)
     self._threads = cores // self._num_workers
     function = self._alone.function
-    inputs = function.get_input_details()
-    shapes = {name: info["shape_signature"] for name, info in inputs.items()}
-    self.features = {name: len(shape) - 1 for name, shape in shapes.items()}
+    inputs = function.get_input_details().items()
+    self.features = {k: len(v["shape_signature"]) - 1 for k, v in inputs}
     self.outputs = {
       name: [-1, *info["shape_signature"][1:].tolist()]
       for name, info in function.get_output_details().items()

@@ -170,17 +170,14 @@ def _decide(answers, rows, outputs, answer, span):
   if answer.get("num_masks"):
     token = answer["tokens"][0][0]
     index = answers.config.tokenizer.vocab[token]
-    name = f'"{token}" for [MASK] 1'
-    return name, 0, 0, {"masked_lm_logits": (0, index)}
+    return f'"{token}" for [MASK] 1', 0, 0, {"masked_lm_logits": (0, index)}
   if "choice" in answer:
     row, index = divmod(answer["choice"], len(rows[0]["input_ids"]))
-    name = f'"{answer["text"]}"'
-    return name, answer["choice"], row, {"logits": index}
+    return f'"{answer["text"]}"', answer["choice"], row, {"logits": index}
   if "logits" in outputs[0] and outputs[0]["logits"].ndim == 1:
     best = int(outputs[0]["logits"].argmax())
-    name = (
-      f'"{answer["labels"][best]}"' if "labels" in answer else "a high score"
-    )
+    labels = answer.get("labels")
+    name = f'"{labels[best]}"' if labels else "a high score"
     return name, 0, 0, {"logits": best}
   return "", 0, 0, {}
 

@@ -112,6 +112,16 @@ def test_a_batch_returns_the_outputs_of_each_row_in_order():
   assert engine.shapes == [(4, 40)]
 
 
+def test_memory_holds_fewer_rows_if_they_have_many_masks():
+  for number, in_memory in ((1000, 3), (1, 128)):
+    taken, engine = [], _Sums()
+    row = _row(1000, masked_lm_positions=np.arange(number))
+    outputs = engine.run(taken.append(n) or row for n in range(200))
+    assert next(outputs)["masked_lm"].shape == (number,)
+    assert len(taken) == in_memory
+    assert len([*outputs]) == 199
+
+
 @pytest.fixture(name="with_gpu")
 def _with_gpu(monkeypatch):
   """Makes TensorFlow list a GPU, and a Thread run its function in start()."""
@@ -222,7 +232,10 @@ def _values(outputs):
 
 def test_num_cores_excludes_cores_that_the_process_may_not_use(monkeypatch):
   monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 5, 6})
-  assert engines.num_cores() == 3
+  quotas = {"max 1000": 3, "1500 1000": 2, "9000 1000": 3, "5 1000": 1}
+  for quota, cores in quotas.items():  # of a container
+    monkeypatch.setattr(Path, "read_text", lambda _, text=quota: text)
+    assert engines.num_cores() == cores
 
 
 def test_one_row_uses_all_cores_and_several_rows_use_a_core_each(interpreters):
@@ -541,10 +554,9 @@ def test_a_server_of_another_model_is_refused(stub, folders):
 
   ask(logits=(-1, -1, labels))
   message = f"has the outputs .*export .* logits and {labels} labels"
-  with pytest.raises(UserError, match=message):
-    ask(logits=(-1, -1, labels + 1))
-  with pytest.raises(UserError, match=message):
-    ask(values=(-1, 8))
+  for outputs in ({"logits": (-1, -1, labels + 1)}, {"values": (-1, 8)}):
+    with pytest.raises(UserError, match=message):
+      ask(**outputs)
 
 
 def test_a_server_that_is_late_or_unreachable_is_reported(stub, folders):
