@@ -305,8 +305,8 @@ def warn_of_single_documents(counts: Mapping[str, int], parts: int) -> None:
   if number := counts.get("parts_of_one_document"):
     logging.warning(
       f"{number:,} of {number_of(parts, 'part')} of the text: one document, "
-      "also for random next sentences. Put blank lines between documents; "
-      "without workers, all text is one part"
+      "also for random next sentences. Put blank lines between documents"
+      f"{'; without workers, all text is one part' * (parts > 1)}"
     )
 
 
