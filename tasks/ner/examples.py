@@ -142,8 +142,9 @@ def _parse(number, text) -> _Line:
 
 def _check_rows(path, rows, word_column) -> None:
   """Raises ValueError for lines such as Ann/B-PER, or a column of numbers."""
-  # Most lines of a .csv are one cell, but "Sentence: 1,Ann,B-PER" is two.
-  is_csv = 2 * sum(len(row.cells) == 1 for row in rows) >= len(rows)
+  # A line of a .csv is one cell, or several, as in "Sentence: 1,Ann,O".
+  lines = [x for *_, x in rows if len(x) == 1 or x[-1].endswith((",O", ";O"))]
+  is_csv = 2 * len(lines) >= len(rows)
   for separator in ",;/|_":
     first = -1 if is_csv and separator in ",;" else 0
     joined = [

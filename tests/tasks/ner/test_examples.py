@@ -72,6 +72,7 @@ BOTH = ({"tag_column": -1}, {"tag_column": None})
     ("Ann|B-PER\nran|O\n", BOTH, "1: '[|]' is in .*: write each word on"),
     ("Sentence,Word,Tag\n1,Ann,B-PER\n,ran,O\n", BOTH, "1: '[,]' is in .*: w"),
     ("Sentence: 1,Ann,NN,B-PER\n,ran,VB,O\n", BOTH, "1: '[,]' is in "),
+    ("Sentence: 1,A,B-X\nSentence: 1,is,O\n", BOTH, "1: '[,]' is in "),
     # JSON lines.
     ('{"tokens": ["a"], "tags": [3]}', [{}], r'ner_tags.*\{"tags": \[3'),
     ('{"tokens": ["a", "b"], "tags": ["O"]}', [{}], "2 words, but 1 tags"),
