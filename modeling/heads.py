@@ -227,13 +227,13 @@ class BiLstm(keras.layers.Layer):
     super().__init__(**{"name": "bilstm"} | kwargs)
     self.units = units
     options = {"return_sequences": True, "use_cudnn": use_cudnn, "name": "lstm"}
-    if self.variable_dtype == "bfloat16":  # lacks the first values' QR
+    # TensorFlow lacks QR decomposition, for the first values, in bfloat16.
+    if self.variable_dtype == "bfloat16":
       options["dtype"] = "mixed_bfloat16"
-    lstm = keras.layers.LSTM
-    self.stack = [
-      keras.layers.Bidirectional(lstm(units, **options), name=f"layer_{i}")
-      for i in range(depth)
-    ]
+    self.stack = []
+    for i in range(depth):
+      lstm = keras.layers.LSTM(units, **options)
+      self.stack.append(keras.layers.Bidirectional(lstm, name=f"layer_{i}"))
     # Keras sets this to False for an LSTM that may use cuDNN.
     self.supports_jit = all(x.forward_layer.supports_jit for x in self.stack)
 

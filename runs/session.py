@@ -183,11 +183,8 @@ class Run(Generic[T_co]):
     settings = self.settings
     trained = {v.path: v.value for v in model.trainable_variables}
     numbers = [value.shape.num_elements() for value in trained.values()]
-    logging.info(
-      "%s parameters, %s of them trained",
-      f"{model.count_params():,}",
-      f"{sum(numbers):,}",
-    )
+    counts = f"{model.count_params():,}", f"{sum(numbers):,}"
+    logging.info("%s parameters, %s of them trained", *counts)
     make = optimization.OPTIMIZERS[settings.optimizer]
     decay = settings.layerwise_learning_rate_decay
     multipliers = models.layerwise_lr_multipliers(trained, decay)

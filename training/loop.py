@@ -124,7 +124,8 @@ class Training:
         begin = time.monotonic()
         sums = self._run_steps(batches, step, number)
         seconds_per_step = max((time.monotonic() - begin) / number, 1e-6)
-        step, self.has_trained = step + number, True
+        step += number
+        self.has_trained = True
         report.add_steps(step, number, sums)
         if plan.saves_at(step):
           self._save(step, report)

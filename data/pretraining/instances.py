@@ -303,10 +303,10 @@ def no_text(paths: Iterable[str]) -> UserError:
 def warn_of_single_documents(counts: Mapping[str, int], parts: int) -> None:
   """Warns of parts of a text that have no other document to draw from."""
   if number := counts.get("parts_of_one_document"):
+    more = "; without workers, all text is one part" if parts > 1 else ""
     logging.warning(
       f"{number:,} of {number_of(parts, 'part')} of the text: one document, "
-      "also for random next sentences. Put blank lines between documents"
-      f"{'; without workers, all text is one part' * (parts > 1)}"
+      f"also for random next sentences. Put blank lines between documents{more}"
     )
 
 

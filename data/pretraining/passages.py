@@ -2,7 +2,6 @@
 
 import html
 import re
-import sys
 from collections.abc import Iterator
 from itertools import chain
 
@@ -80,13 +79,13 @@ def _articles(path) -> Iterator[list[str]]:
 def read_book(path: str, progress: Progress) -> list[str]:
   """Reads the passages of books, without Project Gutenberg's licences."""
   lines: list[str] = []
-  begin, is_text = 0, True  # a licence may begin at lines[begin]
+  is_text, is_first = True, True
   for line in textfiles.lines(path):
     if mark := _LICENCE.search(line):
       is_text = mark[1].upper() == "START"
-      if is_text:
-        del lines[begin:]
-      begin = sys.maxsize if is_text else len(lines)  # none within a book
+      if is_text and is_first:
+        lines.clear()  # the licence before the first book
+      is_first = False
     elif is_text:
       lines.append(line)
   passages, blocks = [], list(split_documents(lines))

@@ -120,9 +120,11 @@ async function ask(isNewest) {
   history.replaceState(null, "", byId("link").hash);
   const begin = performance.now();
   const body = JSON.stringify({ instances: [row] });
-  const [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;
+  let [answer] = (await fetchJson(`${modelUrl()}:predict`, { method: "POST", body })).predictions;
   if (!isNewest()) return; // the user has asked again, or chosen another model
-  byId("answer").replaceChildren(...answerNodes(Array.isArray(answer) ? { sentence: answer } : typeof answer === "number" ? { score: answer } : answer, row));
+  if (Array.isArray(answer)) answer = { sentence: answer }; // a single output has no name
+  if (typeof answer === "number") answer = { score: answer };
+  byId("answer").replaceChildren(...answerNodes(answer, row));
   say(`${Math.round(performance.now() - begin)} ms`);
 }
 

@@ -120,10 +120,10 @@ class Classification(Task[Settings]):
     rows = self.examples["train"][: settings.max_examples]
     numbers = Counter(_label_names(named, rows))
     counts = np.array([numbers[name] for name in named.labels])
-    divisors = np.maximum(counts, 1)
-    weights = (len(rows) - counts) / divisors
-    if not named.multi_label:
-      weights = len(rows) / (len(counts) * divisors)
+    if named.multi_label:
+      weights = (len(rows) - counts) / np.maximum(counts, 1)
+    else:
+      weights = len(rows) / (len(counts) * np.maximum(counts, 1))
     weights = np.where((counts > 0) & (weights > 0), weights, 1.0)
     pairs = zip(named.labels, weights, strict=True)
     text = ", ".join(f"{name} {weight:.3g}" for name, weight in pairs)
@@ -218,7 +218,6 @@ class Classification(Task[Settings]):
   @staticmethod
   def served_model(settings: Settings) -> ServedModel:
     checks.check_head(settings, "multi_label")
-    checks.check_windows(settings)
     start = checks.labels_file(settings)
     named = with_thresholds(settings, named_tasks.with_labels(settings, start))
     texts = Classification(settings, {}, named=named)

@@ -53,7 +53,7 @@ class Answers(answers.Answers):
     return Encoded([row], (len(masks), bool(pair)))
 
   def _best(self, row):
-    """Sorts the least numbers only: all of them take longer than a model."""
+    """Indices of the least numbers. Sorting all takes longer than a model."""
     last = np.partition(row, self.top_k - 1)[self.top_k - 1]
     few = np.flatnonzero(~(row > last))  # with NaN
     return few[np.argsort(row[few], kind="stable")][: self.top_k]
@@ -75,8 +75,9 @@ class Answers(answers.Answers):
       "tokens": [to_tokens(self.vocab_ids[row].tolist()) for row in best],
     }
     if is_pair:
-      logits = output.get("next_sentence_logits", np.array([np.nan]))  # no head
-      probability = to_list(softmax(logits))[0]  # IsNext is class 0
+      probability = None
+      if (logits := output.get("next_sentence_logits")) is not None:
+        probability = to_list(softmax(logits))[0]  # IsNext is class 0
       result["is_next"] = None if probability is None else probability >= 0.5
       result["is_next_probability"] = probability
     return result

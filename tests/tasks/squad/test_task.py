@@ -55,7 +55,7 @@ def test_a_dry_run_reads_only_the_first_questions(tmp_path, monkeypatch):
 
 def test_a_dry_run_evaluates_first_questions_without_an_answer(tmp_path):
   args = _args(tmp_path, " \u200b ", 1, "")
-  args = args.replace(do_train=True, keep_best=True)
+  args = args.replace(dry_run=True, do_train=True, keep_best=True)
   assert Squad(args, {}).evaluate(None, _eval_data(args)) == {"f1": 0.0}
 
 
