@@ -198,7 +198,7 @@ def test_visualize_gives_each_text_the_name_of_a_model_input(
     raise KeyError(texts)
 
   monkeypatch.setattr(visualization, "encode", encode)
-  message = "" if expected else "the model in m takes "
+  message = None if expected else "the model in m takes "
   error = KeyError if expected else ValueError
   with pytest.raises(error, match=message) as raised:
     visualize.main(args)
