@@ -361,6 +361,17 @@ def test_a_pair_has_the_mask_tokens_of_both_texts_and_a_next_sentence_answer():
     assert alone == {"num_masks": 0, "probabilities": [], "tokens": []}
 
 
+@given(st.lists(st.sampled_from((0.0, 1.0, 2.0, np.nan)), min_size=7))
+def test_the_best_tokens_are_first_in_a_stable_order_with_nan_last(values):
+  model = pretraining.Answers(tasks.text_config(length=9), top_k=3)
+  row = np.resize(values, len(model.vocab_ids))
+  outputs = {"masked_lm_logits": row[None], "next_sentence_logits": [np.nan]}
+  answer = _decode(model, {"text": "[MASK]", "text_pair": "a"}, **outputs)
+  best = np.argsort(-row, kind="stable")[:3].tolist()
+  tokens = model.config.tokenizer.convert_ids_to_tokens(best)
+  assert (answer["tokens"], answer["is_next"]) == ([tokens], None)
+
+
 def test_top_k_is_at_most_the_size_of_the_vocabulary(tmp_path):
   words = "\n".join([*stand_in.WORDS, "", "last"])  # a blank line has no token
   (tmp_path / "vocab.txt").write_text(words)
