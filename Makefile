@@ -61,7 +61,7 @@ demo: $(OUT)/fill.txt $(OUT)/answers.jsonl $(OUT)/inside.html
 	@echo "a guess has a next_sentence_accuracy of 0.57):"
 	@cat $(OUT)/model/eval_results.txt
 	@echo; echo "2. What it puts for [MASK]:"; cat $(OUT)/fill.txt
-	@echo; echo "3. Fine-tuned: the subject of a text, one of six (a guess: 0.17):"
+	@echo; echo "3. Fine-tuned: the subject of a text, one of six (the largest: 0.23):"
 	@cat $(OUT)/subjects/eval_results.txt
 	@echo; echo "4. Answers of the export ($(OUT)/export/1), and the right subjects;"
 	@echo "about six of ten answers are right:"; \
