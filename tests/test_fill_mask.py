@@ -27,12 +27,14 @@ def _flags(tmp_path_factory):
 def test_the_program_prints_the_likeliest_words_of_every_mask(flags, tmp_path):
   (tmp_path / "texts").write_text("Sky [MASK] [MASK].\n\n")
   texts = {"text": "The [MASK] sky.", "input_file": tmp_path / "texts"}
-  done = programs.call("fill_mask", **flags, **texts, top_k=2)
+  done = programs.call("fill_mask", **flags, **texts, text_pair="red", top_k=2)
   assert done.returncode == 0, done.stderr
   lines = done.stdout.splitlines()
-  assert [lines[0], lines[2]] == ["The [MASK] sky.", "Sky [MASK] [MASK]."]
-  assert len(lines) == 5
-  for line in (lines[1], *lines[3:]):
+  assert lines[0] == "The [MASK] sky. | red"
+  assert lines[3] == "Sky [MASK] [MASK]. | red"
+  assert len(lines) == 7
+  assert lines[2].startswith("  IsNext ")
+  for line in (lines[1], *lines[4:6]):
     assert line.startswith("  blue 9")
     assert len(line.split()) == 4  # two words with probabilities
 
